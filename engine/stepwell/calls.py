@@ -1,0 +1,172 @@
+"""Pure: the life of the calls that a model asked for, from the request to the batch's results."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from stepwell.approval import digest
+from stepwell.arguments import parse
+from stepwell.budget import reached
+from stepwell.change import Change, change, end
+from stepwell.envelope import Envelope, clean, cut, dumps, failure
+from stepwell.errors import ArgumentsError
+from stepwell.machine import CallStatus, Trigger
+from stepwell.messages import ToolCall
+from stepwell.snapshot import Approval, ApprovalKind, Call, Fault, Snapshot
+from stepwell.triage import Triage, triage
+from stepwell.workflow import Workflow
+
+LIMIT = "max_tool_calls"
+# What one batch may show the model in all: three big results together must not fill a window.
+BATCH_CHARACTERS = 100_000
+SHORTEST_CUT = 500
+
+
+def request(
+    workflow: Workflow, snapshot: Snapshot, asked: Sequence[ToolCall], allowed: int
+) -> list[Call]:
+    """The ledger's lines for a reply's calls. One that cannot be valid is answered at once.
+
+    Args:
+        workflow: whose tools they are.
+        snapshot: the run.
+        asked: the calls, in the reply's order.
+        allowed: how many the limit still admits; the rest is not run.
+    """
+    lines: list[Call] = []
+    taken = set(snapshot.ids)
+    for place, wanted in enumerate(asked, 1):
+        line = _line(workflow, snapshot, wanted, snapshot.calls + place, taken)
+        if place > allowed:
+            outcome = failure(LIMIT, f"Not run: {reached(LIMIT, snapshot.run)}")
+            line = end(line, CallStatus.NOT_RUN, outcome, line.requested_seq)
+        taken.add(line.provider_id)
+        lines.append(line)
+    return lines
+
+
+def _line(
+    workflow: Workflow, snapshot: Snapshot, wanted: ToolCall, number: int, taken: set[str]
+) -> Call:
+    name, own_id = clean(wanted.name), clean(wanted.id)
+    line = Call(
+        number=number,
+        # A provider's id may be missing, or there twice: results could not be told apart.
+        provider_id=own_id if own_id and own_id not in taken else f"call_{number}",
+        tool=name,
+        arguments=_as_sent(wanted.arguments),
+        status=CallStatus.WAITING,
+        requested_seq=snapshot.run.seq + 1,
+    )
+    tool = workflow.toolbox.get(name)
+    try:
+        arguments = parse(wanted.arguments)
+        return replace(line, arguments=tool.parameters.normalise(arguments) if tool else arguments)
+    except ArgumentsError as error:
+        if tool is None:
+            return line  # triage answers with the names of the tools there are
+        outcome = failure("invalid_arguments", error.message, error.hint)
+        return end(line, CallStatus.ERROR, outcome, line.requested_seq)
+
+
+def _as_sent(arguments: Any) -> str:
+    """Arguments that could not be read, as a text that can be kept and shown."""
+    return str(clean(arguments if isinstance(arguments, str) else repr(arguments)))[:2000]
+
+
+def start(snapshot: Snapshot, calls: Iterable[Call]) -> list[Call]:
+    """These calls, marked by the coming transition as running under this driver's fence."""
+    run = snapshot.run
+    return [
+        replace(call, status=CallStatus.RUNNING, started_seq=run.seq + 1, fence=run.fence)
+        for call in calls
+    ]
+
+
+def fill(workflow: Workflow, snapshot: Snapshot, batch: Iterable[Call]) -> dict[int, Call]:
+    """The calls that change when a batch's free slots are used: ended without running, started."""
+    found = triage(workflow, snapshot, batch)
+    free = max(0, workflow.parallel - len(found.running))
+    changed = [*found.closed, *start(snapshot, found.start[:free])]
+    return {call.number: call for call in changed}
+
+
+def settle(
+    workflow: Workflow,
+    snapshot: Snapshot,
+    now: datetime,
+    ended: Sequence[Call] = (),
+    notes: tuple[str, ...] = (),
+) -> Change:
+    """Record ended calls, start those that take their slots, and go on when all have ended."""
+    changed = {call.number: call for call in ended}
+    changed |= fill(workflow, snapshot, (snapshot.batch | changed).values())
+    batch = snapshot.batch | changed
+    rows = list(changed.values())
+    if not all(call.status.final for call in batch.values()):
+        return change(snapshot, Trigger.CALL_FINISHED, now, calls=rows, notes=notes)
+    if not any(_over_limit(call) for call in batch.values()):
+        return change(snapshot, Trigger.RESULTS_READY, now, calls=rows, notes=notes)
+    fault = Fault(type=LIMIT, message=reached(LIMIT, snapshot.run))
+    columns = {"answer": fault.message}
+    return change(
+        snapshot, Trigger.CAP, now, calls=rows, notes=notes, error=fault, columns=columns
+    )
+
+
+def _over_limit(call: Call) -> bool:
+    return call.outcome is not None and call.outcome.get("error", {}).get("type") == LIMIT
+
+
+def finish(
+    snapshot: Snapshot, call: Call, status: CallStatus, outcome: Envelope, ms: int, limit: int
+) -> Call:
+    """A started call with its outcome, cut to what the model may be shown.
+
+    Args:
+        snapshot: the run.
+        call: as it was started.
+        status: a final one, or `in_doubt`.
+        outcome: whole.
+        ms: how long it ran.
+        limit: the tool's `max_result`, in characters.
+    """
+    if not status.final:
+        return replace(call, status=status, ms=ms)
+    if call.edited is not None:
+        outcome = outcome | {"edited_arguments": call.edited}
+    shown = sum(len(dumps(other.outcome)) for other in snapshot.batch.values() if other.outcome)
+    outcome, full = cut(outcome, min(limit, max(SHORTEST_CUT, BATCH_CHARACTERS - shown)))
+    ended = end(call, status, outcome, snapshot.run.seq + 1)
+    return replace(ended, full_result=full, ms=ms)
+
+
+def ask(workflow: Workflow, snapshot: Snapshot, found: Triage, now: datetime) -> Change:
+    """Ask a person about everything in the batch that needs one."""
+    seq = snapshot.run.seq + 1
+    expires_at = now + workflow.approvals.expire_after
+    doubted = [replace(call, status=CallStatus.IN_DOUBT) for call in found.doubt]
+    questions = [(call, ApprovalKind.APPROVAL, expires_at) for call in found.ask]
+    questions += [(call, ApprovalKind.IN_DOUBT, None) for call in doubted]
+    questions.sort(key=lambda question: question[0].number)
+    approvals = [
+        Approval(
+            number=snapshot.questions + place,
+            call=call.number,
+            kind=kind,
+            digest=digest(call.tool, call.effective),
+            asked_at=now,
+            asked_seq=seq,
+            expires_at=until,
+        )
+        for place, (call, kind, until) in enumerate(questions, 1)
+    ]
+    return change(
+        snapshot,
+        Trigger.ASK,
+        now,
+        calls=doubted,
+        approvals=approvals,
+        columns={"not_before": expires_at if found.ask else None},
+    )

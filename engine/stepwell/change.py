@@ -1,0 +1,150 @@
+"""Pure: one transition with everything that is committed together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from stepwell.envelope import Envelope, failure
+from stepwell.machine import KEEPS_ATTEMPT, LIVE, CallStatus, State, Trigger, destination
+from stepwell.messages import Usage
+from stepwell.snapshot import (
+    Approval,
+    ApprovalStatus,
+    Call,
+    Fault,
+    RunRow,
+    Snapshot,
+    StoredMessage,
+)
+
+_ASKS_A_MODEL = frozenset({State.AWAITING_MODEL, State.SUMMARISING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What one transition writes, in one transaction or not at all.
+
+    Attributes:
+        before: the run as it was; its `fence` and `seq` must still hold in the database.
+        run: the run as it will be.
+        by: the person who caused it; None for a driver.
+        messages, calls, approvals, notes: rows to add, and calls and approvals to update.
+        usage, model: of the model call that led here.
+    """
+
+    before: RunRow | None
+    run: RunRow
+    trigger: Trigger
+    by: str | None = None
+    messages: tuple[StoredMessage, ...] = ()
+    calls: tuple[Call, ...] = ()
+    approvals: tuple[Approval, ...] = ()
+    notes: tuple[str, ...] = ()
+    usage: Usage | None = None
+    model: str | None = None
+    error: Fault | None = None
+
+
+def change(
+    snapshot: Snapshot,
+    trigger: Trigger,
+    now: datetime,
+    *,
+    by: str | None = None,
+    messages: Sequence[StoredMessage] = (),
+    calls: Sequence[Call] = (),
+    approvals: Sequence[Approval] = (),
+    notes: Sequence[str] = (),
+    usage: Usage | None = None,
+    model: str | None = None,
+    error: Fault | None = None,
+    columns: Mapping[str, Any] = MappingProxyType({}),
+) -> Change:
+    """The change that `trigger` makes to this run; `columns` are the run's own particular to it.
+
+    What every transition does to a run is decided here and nowhere else.
+
+    Raises:
+        IllegalTransition: the run's state does not allow it.
+    """
+    before = snapshot.run
+    state = destination(before.state, trigger)
+    live = state in LIVE
+    usual: dict[str, Any] = {
+        "state": state,
+        "seq": before.seq + 1,
+        "updated_at": max(now, before.updated_at),
+        "attempt": before.attempt if trigger in KEEPS_ATTEMPT else 1,
+        "not_before": None,
+        "reserved_turns": 1 if state in _ASKS_A_MODEL else 0,
+        "finished_at": None if live else now,
+        "error": error,
+    }
+    if live:
+        usual["answer"] = None
+    if not live or state is State.AWAITING_APPROVAL:
+        usual |= {"owner": None, "lease_until": None, "cancel_requested": None}
+    return Change(
+        before=before,
+        run=replace(before, **(usual | dict(columns))),
+        trigger=trigger,
+        by=by,
+        messages=tuple(messages),
+        calls=tuple(calls),
+        approvals=tuple(approvals),
+        notes=tuple(notes),
+        usage=usage,
+        model=model,
+        error=error,
+    )
+
+
+def stop(
+    snapshot: Snapshot,
+    trigger: Trigger,
+    now: datetime,
+    reason: Fault,
+    *,
+    by: str | None = None,
+    usage: Usage | None = None,
+    model: str | None = None,
+    columns: Mapping[str, Any] = MappingProxyType({}),
+) -> Change:
+    """End a run before its answer: open calls are closed with the reason, questions withdrawn.
+
+    A call that had started and whose outcome never arrived is closed as `unknown`.
+    """
+    seq = snapshot.run.seq + 1
+    closed = [_closed(c, reason, seq) for c in snapshot.batch.values() if not c.status.final]
+    withdrawn = [
+        replace(question, status=ApprovalStatus.WITHDRAWN, decided_at=now, decided_seq=seq)
+        for question in snapshot.approvals.values()
+        if question.status is ApprovalStatus.PENDING
+    ]
+    return change(
+        snapshot,
+        trigger,
+        now,
+        by=by,
+        calls=closed,
+        approvals=withdrawn,
+        usage=usage,
+        model=model,
+        error=reason,
+        columns=columns,
+    )
+
+
+def _closed(call: Call, reason: Fault, seq: int) -> Call:
+    if call.status is CallStatus.WAITING:
+        text = f"Not run: {reason.message}"
+        return end(call, CallStatus.NOT_RUN, failure(reason.type, text), seq)
+    text = f"It had started; whether it took effect is not known. {reason.message}"
+    return end(call, CallStatus.UNKNOWN, failure(reason.type, text), seq)
+
+
+def end(call: Call, status: CallStatus, outcome: Envelope, seq: int) -> Call:
+    """This call, ended by transition `seq`."""
+    return replace(call, status=status, outcome=outcome, finished_seq=seq)

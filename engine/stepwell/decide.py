@@ -1,0 +1,160 @@
+"""Pure: what a run needs next. `decide` names one command; `conclude` turns its outcome into a change."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from stepwell.approval import expire
+from stepwell.budget import reached, turns_left
+from stepwell.calls import ask, fill, finish, settle, start
+from stepwell.change import Change, change, stop
+from stepwell.envelope import Envelope
+from stepwell.errors import ProviderError
+from stepwell.intervention import cancel
+from stepwell.machine import LIVE, CallStatus, State, Trigger
+from stepwell.messages import Reply, Request
+from stepwell.retry import RetryPolicy
+from stepwell.snapshot import Call, Fault, Snapshot
+from stepwell.triage import triage
+from stepwell.turn import faulted, replied
+from stepwell.workflow import Agent, Workflow
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """Make one model call."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class RunCalls:
+    """Run these calls, all recorded as running, and say when one of them has ended."""
+
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Nothing has to be done; this is to be recorded."""
+
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing can be done before `until`, or before a person decides where that is None."""
+
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The run has ended."""
+
+
+Command = AskModel | RunCalls | Record | Wait | Finish
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """A model call succeeded."""
+
+    reply: Reply
+    model: str
+    provider: str
+
+
+@dataclass(frozen=True, slots=True)
+class Faulted:
+    """A model call failed."""
+
+    error: ProviderError
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    """A tool call has ended, or its time was over."""
+
+    number: int
+    status: CallStatus
+    outcome: Envelope
+    notes: tuple[str, ...]
+    ms: int
+
+
+Outcome = Replied | Faulted | CallEnded
+
+
+def decide(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
+    """The one thing that this run needs next."""
+    run = snapshot.run
+    if run.state not in LIVE:
+        return Finish()
+    if run.cancel_requested is not None:
+        return Record(cancel(snapshot, run.cancel_requested, now))
+    if run.state is State.AWAITING_APPROVAL:
+        expired = expire(snapshot, now)
+        return Record(expired) if expired else Wait(run.not_before)
+    if run.not_before is not None and run.not_before > now:
+        return Wait(run.not_before)
+    if run.state is State.DISPATCHING:
+        return _dispatching(workflow, snapshot, now)
+    if run.state is State.SUMMARISING:
+        return Record(change(snapshot, Trigger.SUMMARY_SKIPPED, now))
+    return _awaiting_model(workflow, snapshot, now)
+
+
+def _awaiting_model(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
+    run = snapshot.run
+    if turns_left(run) == 0:
+        reason = Fault(type="max_turns", message=reached("max_turns", run))
+        columns = {"answer": reason.message}
+        return Record(stop(snapshot, Trigger.CAP, now, reason, columns=columns))
+    if not isinstance(workflow, Agent):
+        raise TypeError(f"{type(workflow).__name__} is no kind of workflow that can be run.")
+    request = Request(
+        instructions=workflow.instructions,
+        transcript=snapshot.transcript,
+        tools=workflow.definitions,
+        turn=snapshot.replies,
+        attempt=run.attempt,
+        max_output_tokens=workflow.max_output_tokens,
+    )
+    return AskModel(request)
+
+
+def _dispatching(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
+    found = triage(workflow, snapshot, snapshot.batch.values())
+    free = workflow.parallel - len(found.running)
+    if found.closed:
+        return Record(settle(workflow, snapshot, now))
+    if found.start and free > 0:
+        started = start(snapshot, found.start[:free])
+        return Record(change(snapshot, Trigger.START_CALLS, now, calls=started))
+    if found.running:
+        return RunCalls(tuple(found.running))
+    if found.ask or found.doubt:
+        return Record(ask(workflow, snapshot, found, now))
+    return Record(settle(workflow, snapshot, now))
+
+
+def conclude(
+    workflow: Workflow,
+    snapshot: Snapshot,
+    outcome: Outcome,
+    now: datetime,
+    policy: RetryPolicy,
+    jitter: float,
+) -> Change:
+    """What this outcome changes."""
+    match outcome:
+        case Replied(reply, model, provider):
+            return replied(workflow, snapshot, reply, model, provider, now)
+        case Faulted(error, model):
+            return faulted(snapshot, error, model, now, policy, jitter)
+        case CallEnded(number, status, envelope, notes, ms):
+            call = snapshot.batch[number]
+            limit = workflow.toolbox[call.tool].max_result
+            ended = finish(snapshot, call, status, envelope, ms, limit)
+            return settle(workflow, snapshot, now, [ended], notes)

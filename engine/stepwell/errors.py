@@ -1,0 +1,117 @@
+"""Every exception the package raises, one tree. A message says what happened, to which run, and what to do now."""
+
+import re
+
+
+class StepwellError(Exception):
+    """Base of all errors.
+
+    Attributes:
+        message: what happened, and to what.
+        hint: what to do now; may be empty.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".rstrip()
+
+    @property
+    def type(self) -> str:
+        """The class name in snake case, as users see it in JSON."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
+
+
+class ConfigurationError(StepwellError):
+    """A setting, the application module or an option is wrong."""
+
+
+class ToolDefinitionError(StepwellError):
+    """A function cannot become a tool."""
+
+
+class WorkflowDefinitionError(StepwellError):
+    """A workflow contradicts itself."""
+
+
+class UnknownWorkflow(StepwellError):
+    """No registered workflow has this name."""
+
+
+class UnknownRun(StepwellError):
+    """No run has this id, or several begin with it."""
+
+
+class UnknownApproval(StepwellError):
+    """No single question is meant by this id."""
+
+
+class ApprovalClosed(StepwellError):
+    """The question has been decided, withdrawn or has expired; nothing was changed."""
+
+
+class InvalidDecision(StepwellError):
+    """The answer does not fit the question; nothing was changed."""
+
+
+class KeyConflict(StepwellError):
+    """The key belongs to a run with another input."""
+
+
+class IllegalTransition(StepwellError):
+    """The state machine has no such transition."""
+
+
+class RunNotResumable(StepwellError):
+    """The run is in a state that nothing can go on from."""
+
+
+class ArgumentsError(StepwellError):
+    """The arguments of a call are not valid; becomes a result that the model reads."""
+
+
+class StoreError(StepwellError):
+    """The database cannot do what was asked; nothing was changed."""
+
+
+class StoreBusy(StoreError):
+    """Another writer held the database for too long. Trying again may help."""
+
+
+class StoreFull(StoreError):
+    """There is no space left for the database. Trying again helps once there is."""
+
+
+class SchemaTooNew(StoreError):
+    """A newer Stepwell wrote this database."""
+
+
+class LeaseLost(StepwellError):
+    """Somebody else drives the run now; what this driver wanted to record was not written."""
+
+
+class ProviderError(StepwellError):
+    """A model call failed.
+
+    Attributes:
+        kind: a word for the fault, such as "rate_limited", "overloaded", "timeout", "authentication".
+        retryable: whether the same request may succeed later.
+        retry_after: seconds the provider asked to wait, if it did.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        *,
+        kind: str = "provider_error",
+        retryable: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, hint)
+        self.kind = kind
+        self.retryable = retryable
+        self.retry_after = retry_after

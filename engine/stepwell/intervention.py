@@ -1,0 +1,128 @@
+"""Pure: what starts a run, and what people and recovery change in one from outside."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from stepwell.change import Change, change, stop
+from stepwell.errors import RunNotResumable
+from stepwell.machine import INITIAL, State, Trigger
+from stepwell.retry import RetryPolicy
+from stepwell.snapshot import ApprovePolicy, Fault, Role, RunRow, Snapshot, StoredMessage
+from stepwell.workflow import Workflow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What a new run is made of."""
+
+    id: str
+    input: str
+    key: str | None = None
+    user: str | None = None
+    model: str | None = None
+    max_turns: int | None = None
+    max_tool_calls: int | None = None
+    approve: ApprovePolicy = ApprovePolicy.PARK
+
+
+def start(workflow: Workflow, new: Start, now: datetime) -> Change:
+    """The first transition. The database gives the run its number."""
+    limits = workflow.limits
+    run = RunRow(
+        number=0,
+        id=new.id,
+        workflow=workflow.name,
+        state=INITIAL,
+        seq=1,
+        created_at=now,
+        updated_at=now,
+        max_turns=limits.max_turns if new.max_turns is None else new.max_turns,
+        max_tool_calls=limits.max_tool_calls if new.max_tool_calls is None else new.max_tool_calls,
+        key=new.key,
+        user=new.user,
+        model=new.model,
+        approve=new.approve,
+        reserved_turns=1,
+    )
+    first = StoredMessage(number=1, seq=1, role=Role.USER, text=new.input)
+    return Change(before=None, run=run, trigger=Trigger.START, by=new.user, messages=(first,))
+
+
+def resume(
+    snapshot: Snapshot, now: datetime, by: str | None, more_turns: int, more_tool_calls: int
+) -> Change | None:
+    """What a person's `resume` changes: a raise tops a capped run up, a failed run starts afresh.
+
+    Returns:
+        None where nothing has to change for the run to go on, or it cannot.
+
+    Raises:
+        RunNotResumable: the run was cancelled.
+    """
+    run = snapshot.run
+    raised = {
+        "max_turns": run.max_turns + more_turns,
+        "max_tool_calls": run.max_tool_calls + more_tool_calls,
+    }
+    raises = bool(more_turns or more_tool_calls)
+    if run.state is State.CAPPED:
+        return change(snapshot, Trigger.TOP_UP, now, by=by, columns=raised) if raises else None
+    if run.state is State.FAILED:
+        return change(snapshot, Trigger.RESUME, now, by=by, columns=raised)
+    if run.state is State.CANCELLED:
+        raise RunNotResumable(f"Run {run.id} was cancelled; that is final.", "Start a new run.")
+    if raises:
+        raise RunNotResumable(
+            f"Run {run.id} is {run.state}: only the limits of a capped or failed run can be raised."
+        )
+    return None
+
+
+def cancel(snapshot: Snapshot, by: str | None, now: datetime) -> Change:
+    """The end of a run at a person's wish."""
+    reason = Fault(type="cancelled", message=f"Cancelled by {by}." if by else "Cancelled.")
+    return stop(snapshot, Trigger.CANCEL, now, reason, by=by)
+
+
+def take_over(
+    snapshot: Snapshot, now: datetime, policy: RetryPolicy, *, jitter: float, at_once: bool
+) -> Change:
+    """What it changes that the owner of a run is gone: its fence, the attempts, and what it had
+    reserved counts as spent. After the last attempt the run fails.
+
+    Args:
+        snapshot: the run, still owned by the worker that is gone.
+        now: the time.
+        policy: how often and when it is tried again.
+        jitter: a random number in [0, 1).
+        at_once: do not wait (a person asked).
+    """
+    run = snapshot.run
+    story = (
+        f"The process that drove this run was lost in {run.state} (attempt {run.attempt} "
+        f"of {policy.attempts})."
+    )
+    columns = {
+        "fence": run.fence + 1,
+        "used": run.used.plus(turns=run.reserved_turns),
+        "owner": None,
+        "lease_until": None,
+    }
+    fault = Fault(type="worker_lost", message=story)
+    if policy.exhausted(run.attempt):
+        return stop(snapshot, Trigger.FAIL, now, fault, columns=columns)
+    wait = None if at_once else policy.wait(run.attempt, jitter)
+    columns |= {"attempt": run.attempt + 1, "not_before": now + wait if wait else None}
+    return change(snapshot, Trigger.RETRY, now, error=fault, columns=columns)
+
+
+def interrupt(snapshot: Snapshot, reason: str, now: datetime) -> Change:
+    """What it changes that this process has to stop: it gives the run back, ready to go on."""
+    run = snapshot.run
+    fault = Fault(type="interrupted", message=f"The process was stopped ({reason}).")
+    columns = {
+        "used": run.used.plus(turns=run.reserved_turns),
+        "owner": None,
+        "lease_until": None,
+    }
+    return change(snapshot, Trigger.RETRY, now, error=fault, columns=columns)

@@ -1,0 +1,145 @@
+"""What is said to a model and what it says back, in no provider's words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What model calls used.
+
+    Attributes:
+        input_tokens: all tokens read, cached ones included.
+        cached_tokens: those of them that the provider had cached.
+        output_tokens: tokens written, reasoning included.
+        cost: USD, or None where the price is not known.
+    """
+
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost: Decimal | None = None
+
+
+class StopReason(StrEnum):
+    """Why a reply ended."""
+
+    END = "end"
+    TOOL_CALLS = "tool_calls"
+    LENGTH = "length"
+    REFUSAL = "refusal"
+    PAUSE = "pause"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call as the model asked for it.
+
+    Attributes:
+        name: the tool's name, which may not exist.
+        arguments: the JSON text or value that the model sent, not validated.
+        id: the provider's id of the call; empty where it gave none.
+    """
+
+    name: str
+    arguments: Any = None
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered. Also what a `ScriptedModel` is made of.
+
+    Attributes:
+        text: what the user would read.
+        calls: the tools it asks for; a pair `(name, arguments)` is taken for a `ToolCall`.
+        reasoning: the model's own reasoning, where the provider shows it.
+        stop: why it ended; by default `tool_calls` or `end`, as `calls` says.
+        usage: what it used.
+        raw: the provider's own items, replayed untouched to the same provider.
+    """
+
+    text: str = ""
+    calls: Sequence[ToolCall | tuple[str, Mapping[str, Any] | str | None]] = ()
+    reasoning: str | None = None
+    stop: StopReason | None = None
+    usage: Usage = Usage()
+    raw: Any = None
+
+    def __post_init__(self) -> None:
+        calls = tuple(c if isinstance(c, ToolCall) else ToolCall(*c) for c in self.calls)
+        object.__setattr__(self, "calls", calls)
+        if self.stop is None:
+            stop = StopReason.TOOL_CALLS if calls else StopReason.END
+            object.__setattr__(self, "stop", stop)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """`calls`, each a `ToolCall`."""
+        return tuple(c for c in self.calls if isinstance(c, ToolCall))
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """Something said to the model."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantMessage:
+    """Something the model said, with the calls it asked for in order.
+
+    Attributes:
+        provider: who made `raw`; only that provider gets it back.
+    """
+
+    text: str
+    reasoning: str | None = None
+    calls: tuple[ToolCall, ...] = ()
+    provider: str | None = None
+    raw: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMessage:
+    """The result of one call.
+
+    Attributes:
+        call: the id of the `ToolCall` that it answers.
+        text: the outcome's JSON.
+        error: whether the outcome is an error.
+    """
+
+    call: str
+    tool: str
+    text: str
+    error: bool
+
+
+Message = UserMessage | AssistantMessage | ToolMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """All that a provider needs for one model call.
+
+    Attributes:
+        instructions: the system text.
+        transcript: what was said so far; legal in the sense of `transcript.problems`.
+        tools: name, description and JSON Schema of each tool offered.
+        turn: how many replies this run already has.
+        attempt: 1 for the first try of this reply.
+        max_output_tokens: the longest reply wanted, or None for the provider's own.
+    """
+
+    instructions: str
+    transcript: Sequence[Message]
+    tools: Sequence[Mapping[str, Any]] = ()
+    turn: int = 0
+    attempt: int = 1
+    max_output_tokens: int | None = None

@@ -1,0 +1,41 @@
+"""Pure: which fault, which attempt: when again, or give up."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How a fault is tried again.
+
+    Attributes:
+        attempts: tries in all, crashes of the worker included.
+        base, ceiling: the first and the longest wait of the backoff.
+        retry_after_ceiling: the longest wait that a provider may ask for.
+        keep_lease: a longer wait gives the run back, so that any worker may go on.
+    """
+
+    attempts: int = 5
+    base: timedelta = timedelta(seconds=1)
+    ceiling: timedelta = timedelta(minutes=5)
+    retry_after_ceiling: timedelta = timedelta(hours=24)
+    keep_lease: timedelta = timedelta(seconds=10)
+
+    def exhausted(self, attempt: int) -> bool:
+        """Whether `attempt` (1 is the first) was the last one."""
+        return attempt >= self.attempts
+
+    def wait(self, attempt: int, jitter: float, retry_after: float | None = None) -> timedelta:
+        """How long to wait after `attempt` failed.
+
+        Args:
+            attempt: 1 is the first.
+            jitter: a random number in [0, 1): full jitter spreads the herd, see
+                https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+            retry_after: seconds that the provider asked for; the wait is never shorter.
+        """
+        backoff = min(self.base * 2 ** min(attempt - 1, 30), self.ceiling) * jitter
+        if retry_after is None or not 0 <= retry_after:
+            return backoff
+        asked = min(retry_after, self.retry_after_ceiling.total_seconds())
+        return max(backoff, timedelta(seconds=asked))

@@ -1,0 +1,109 @@
+"""Settings: environment over `.env` over `[tool.stepwell]` in the project's pyproject.toml."""
+
+import tomllib
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from stepwell.errors import ConfigurationError
+
+DEFAULT_DATABASE = "sqlite:///stepwell.db"
+
+
+class Settings(BaseSettings):
+    """What can be set, each as `STEPWELL_<NAME>`. Durations are in seconds.
+
+    Attributes:
+        root: the folder of the nearest pyproject.toml with a `[tool.stepwell]` table, or the
+            current one; the application and scripted models are looked for there.
+        database_url: where runs are kept (`database` in pyproject.toml).
+        app: the module whose workflows are registered.
+        model: for workflows that name none.
+        lease, heartbeat: how long a silent driver keeps a run, and how often it speaks.
+        attempts, retry_base, retry_ceiling: tries of one step, and the waits between them.
+        synchronous: SQLite's; "full" survives a power loss.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="STEPWELL_", extra="ignore", frozen=True)
+
+    root: Path = Field(default_factory=Path.cwd)
+    database_url: str = DEFAULT_DATABASE
+    app: str = "workflows"
+    model: str | None = None
+    lease: float = Field(default=30.0, gt=0)
+    heartbeat: float = Field(default=10.0, gt=0)
+    attempts: int = Field(default=5, ge=1)
+    retry_base: float = Field(default=1.0, ge=0)
+    retry_ceiling: float = Field(default=300.0, ge=0)
+    synchronous: Literal["full", "normal", "off"] = "full"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        root, table = _project(Path.cwd())
+        dotenv = DotEnvSettingsSource(settings_cls, env_file=root / ".env")
+        project = InitSettingsSource(settings_cls, {"root": root, **table})
+        return init_settings, env_settings, dotenv, project
+
+    @cached_property
+    def lease_length(self) -> timedelta:
+        """`lease` as a duration."""
+        return timedelta(seconds=self.lease)
+
+
+def load() -> Settings:
+    """The settings in force.
+
+    Raises:
+        ConfigurationError: one of them is not valid.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(map(str, e['loc']))}: {e['msg']} (got {e['input']!r})"
+            for e in error.errors()
+        )
+        raise ConfigurationError(f"A setting is not valid: {wrong}.") from error
+
+
+def _project(start: Path) -> tuple[Path, dict[str, Any]]:
+    """The nearest folder that says it is a Stepwell project, and what it says."""
+    for folder in (start, *start.parents):
+        file = folder / "pyproject.toml"
+        if not file.is_file():
+            continue
+        try:
+            table = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("stepwell")
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigurationError(f"{file} is not valid TOML: {error}.") from error
+        if table is not None:
+            return folder, _absolute(table, folder)
+    return start, {}
+
+
+def _absolute(table: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """`database` under its setting's name, a relative file taken from the project's folder."""
+    found = dict(table)
+    url = found.pop("database", None)
+    if isinstance(url, str):
+        prefix, _, path = url.rpartition("sqlite:///")
+        is_file = not prefix and "sqlite:///" in url
+        found["database_url"] = f"sqlite:///{folder / path}" if is_file else url
+    return found

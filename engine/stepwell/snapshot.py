@@ -1,0 +1,279 @@
+"""A run as its driver holds it: what is needed to take the next step, and no more."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from stepwell.envelope import Envelope
+from stepwell.machine import CallStatus, State
+from stepwell.messages import AssistantMessage, Message, ToolCall, Usage, UserMessage
+from stepwell.transcript import tool_messages
+
+
+class Role(StrEnum):
+    """Who a stored message is from."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class ApprovePolicy(StrEnum):
+    """What becomes of calls that need a person, for a whole run."""
+
+    PARK = "park"
+    DENY = "deny"
+    ALL = "all"
+
+
+class ApprovalKind(StrEnum):
+    """What a person is asked: may it run, or what became of it."""
+
+    APPROVAL = "approval"
+    IN_DOUBT = "in_doubt"
+
+
+class ApprovalStatus(StrEnum):
+    """What became of a question."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    DENIED = "denied"
+    RESOLVED = "resolved"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Used:
+    """What a run has used so far; never reset.
+
+    Attributes:
+        cost: USD, or None once the price of any call is not known.
+    """
+
+    turns: int = 0
+    tool_calls: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost: Decimal | None = Decimal(0)
+
+    def plus(self, *, turns: int = 0, tool_calls: int = 0, usage: Usage | None = None) -> "Used":
+        """These counts with more added; a price that is not known makes the sum unknown."""
+        more = usage or Usage(cost=Decimal(0))
+        known = self.cost is not None and more.cost is not None
+        return Used(
+            turns=self.turns + turns,
+            tool_calls=self.tool_calls + tool_calls,
+            input_tokens=self.input_tokens + more.input_tokens,
+            cached_tokens=self.cached_tokens + more.cached_tokens,
+            output_tokens=self.output_tokens + more.output_tokens,
+            cost=(self.cost or Decimal(0)) + (more.cost or Decimal(0)) if known else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """An error as it is recorded."""
+
+    type: str
+    message: str
+
+    def as_json(self) -> dict[str, str]:
+        """The error as users see it."""
+        return {"type": self.type, "message": self.message}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One run's own columns.
+
+    Attributes:
+        number: the key inside the database; `id` is the public ULID.
+        seq: how many transitions there were.
+        fence: grows with every owner; a writer with an older one changes nothing.
+        attempt: 1 for the first try of the present step.
+        not_before: nobody goes on earlier (a retry's wait, or when a question expires).
+        reserved_turns: model calls that the next step may make; settled by its record.
+        owner: number of the worker that drives it, until `lease_until`.
+        cancel_requested: who asked for it, while another process drives the run.
+    """
+
+    number: int
+    id: str
+    workflow: str
+    state: State
+    seq: int
+    created_at: datetime
+    updated_at: datetime
+    max_turns: int
+    max_tool_calls: int
+    key: str | None = None
+    user: str | None = None
+    model: str | None = None
+    approve: ApprovePolicy = ApprovePolicy.PARK
+    fence: int = 0
+    attempt: int = 1
+    not_before: datetime | None = None
+    used: Used = Used()
+    reserved_turns: int = 0
+    answer: str | None = None
+    error: Fault | None = None
+    finished_at: datetime | None = None
+    cancel_requested: str | None = None
+    owner: int | None = None
+    lease_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMessage:
+    """One message as it is kept. Results of calls are kept with the calls."""
+
+    number: int
+    seq: int
+    role: Role
+    text: str
+    reasoning: str | None = None
+    provider: str | None = None
+    raw: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One tool call as it is kept: a line of the effect ledger.
+
+    Attributes:
+        number: its place among the run's calls; with the run's id it makes the public id.
+        arguments: what will run: the model's arguments parsed, or its text where that failed.
+        edited: the arguments that a person put in their place.
+        fence: of the driver that started it; older than the run's means its outcome was lost.
+        full_result: the uncut result, where the outcome holds a cut one.
+    """
+
+    number: int
+    provider_id: str
+    tool: str
+    arguments: Any
+    status: CallStatus
+    requested_seq: int
+    edited: dict[str, Any] | None = None
+    outcome: Envelope | None = None
+    full_result: str | None = None
+    started_seq: int | None = None
+    finished_seq: int | None = None
+    fence: int | None = None
+    ms: int | None = None
+
+    @property
+    def effective(self) -> Any:
+        """The arguments that run: the edited ones where there are any."""
+        return self.arguments if self.edited is None else self.edited
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """One question to a person about one exact call.
+
+    Attributes:
+        digest: of the tool and the arguments that were asked about, or approved after an edit.
+        all_of_tool: the answer holds for every further call of this tool in this run.
+    """
+
+    number: int
+    call: int
+    kind: ApprovalKind
+    digest: str
+    asked_at: datetime
+    asked_seq: int
+    expires_at: datetime | None = None
+    status: ApprovalStatus = ApprovalStatus.PENDING
+    all_of_tool: bool = False
+    decided_at: datetime | None = None
+    decided_seq: int | None = None
+    decided_by: str | None = None
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """All that the next step depends on. Belongs to one driver, which alone changes it.
+
+    Attributes:
+        transcript: what the model is shown, legal whenever a model call may follow.
+        batch: the calls of the last reply that asked for any, by number.
+        approvals: the questions about those calls, by number.
+        blanket: tools whose every further call a person has approved.
+        notes: the run's scratchpad.
+        ids: every id that a call has been given, for none may be there twice.
+        messages, calls, questions, replies: how many there are.
+    """
+
+    run: RunRow
+    transcript: list[Message] = field(default_factory=list)
+    batch: dict[int, Call] = field(default_factory=dict)
+    approvals: dict[int, Approval] = field(default_factory=dict)
+    blanket: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+    messages: int = 0
+    calls: int = 0
+    questions: int = 0
+    replies: int = 0
+    _closed: bool = True
+
+    @property
+    def last_text(self) -> str:
+        """The text of the last message that the model is shown."""
+        return self.transcript[-1].text if self.transcript else ""
+
+    def extend(
+        self,
+        messages: Sequence[StoredMessage] = (),
+        calls: Sequence[Call] = (),
+        approvals: Sequence[Approval] = (),
+        notes: Sequence[str] = (),
+    ) -> None:
+        """Take in what one transition wrote, at a cost that does not depend on the past."""
+        fresh = [call for call in calls if call.number > self.calls]
+        self.batch.update({call.number: call for call in calls if call.number <= self.calls})
+        self._close()
+        for message in messages:
+            self._add_message(message, fresh)
+        self.calls += len(fresh)
+        self.ids.update(call.provider_id for call in fresh)
+        self._close()
+        for approval in approvals:
+            self.approvals[approval.number] = approval
+            self.questions = max(self.questions, approval.number)
+            if approval.all_of_tool:
+                self.blanket.add(self.batch[approval.call].tool)
+        self.notes.extend(notes)
+
+    def _add_message(self, message: StoredMessage, calls: list[Call]) -> None:
+        self._close()
+        self.messages += 1
+        if message.role is Role.USER:
+            self.transcript.append(UserMessage(message.text))
+            return
+        self.replies += 1
+        if not (message.text or calls or message.raw):
+            return  # kept, but every provider refuses an empty message
+        asked = tuple(ToolCall(c.tool, c.arguments, c.provider_id) for c in calls)
+        self.transcript.append(
+            AssistantMessage(message.text, message.reasoning, asked, message.provider, message.raw)
+        )
+        if calls:
+            self.batch = {call.number: call for call in calls}
+            self.approvals = {}
+            self._closed = False
+
+    def _close(self) -> None:
+        """Answer the last reply's calls, in the order asked, once all of them have ended."""
+        if not self._closed and all(call.status.final for call in self.batch.values()):
+            self.transcript.extend(
+                tool_messages((c.provider_id, c.tool, c.outcome or {}) for c in self.batch.values())
+            )
+            self._closed = True

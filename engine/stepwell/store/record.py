@@ -1,0 +1,138 @@
+"""Writing transitions: what one change commits, guarded by the fence and the sequence number."""
+
+import sqlite3
+from dataclasses import replace
+
+from sqlalchemy import bindparam, case, null, update
+
+from stepwell.change import Change
+from stepwell.errors import KeyConflict, LeaseLost
+from stepwell.machine import LIVE
+from stepwell.snapshot import RunRow
+from stepwell.store import rows
+from stepwell.store.prepared import Prepared, insert
+from stepwell.store.tables import approval, call, message, note, run, transition
+
+# Written by others than the driver: by claims, heartbeats, cancels.
+_NOT_THE_DRIVERS = {"owner", "lease_until", "cancel_requested"}
+_FIXED = {"number", "id", "workflow", "key", "user", "model", "approve", "created_at"}
+_CHANGING = [c for c in run.c if c.name not in _FIXED | _NOT_THE_DRIVERS]
+
+_guarded = (
+    update(run)
+    .where(
+        run.c.number == bindparam("guard_number"),
+        run.c.fence == bindparam("guard_fence"),
+        run.c.seq == bindparam("guard_seq"),
+    )
+    .values({column: bindparam(column.name, type_=column.type) for column in _CHANGING})
+    .returning(run.c.cancel_requested)
+)
+_KEEP = Prepared(_guarded)
+_RELEASE = Prepared(
+    _guarded.values(
+        owner=null(),
+        lease_until=null(),
+        cancel_requested=case((bindparam("live"), run.c.cancel_requested), else_=null()),
+    )
+)
+_INSERT_RUN = insert(run)
+_INSERT_TRANSITION = insert(transition)
+_INSERT_MESSAGE = insert(message)
+_INSERT_CALL = insert(call)
+_INSERT_APPROVAL = insert(approval)
+_INSERT_NOTE = insert(note)
+_CALL_CHANGES = ("status", "edited", "outcome", "full_result", "started_seq", "finished_seq")
+_UPDATE_CALL = Prepared(
+    update(call)
+    .where(call.c.run == bindparam("run_"), call.c.number == bindparam("number_"))
+    .values({n: bindparam(n, type_=call.c[n].type) for n in (*_CALL_CHANGES, "fence", "ms")})
+)
+_APPROVAL_CHANGES = (
+    "status",
+    "digest",
+    "all_of_tool",
+    "decided_at",
+    "decided_seq",
+    "decided_by",
+    "reason",
+)
+_UPDATE_APPROVAL = Prepared(
+    update(approval)
+    .where(approval.c.run == bindparam("run_"), approval.c.number == bindparam("number_"))
+    .values({n: bindparam(n, type_=approval.c[n].type) for n in _APPROVAL_CHANGES})
+)
+_ALREADY = 'SELECT at, "trigger", fence FROM transition WHERE run = ? AND seq = ?'
+
+
+def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow | LeaseLost:
+    """Write one change, or nothing: the run as it now is, or that it had moved on.
+
+    The error is returned, not raised, so that the neighbours in the transaction stand.
+    """
+    before, after = change.before, change.run
+    assert before is not None  # noqa: S101 - a first transition goes through `begin`
+    values = rows.run_values(after) | {
+        "guard_number": before.number,
+        "guard_fence": before.fence,
+        "guard_seq": before.seq,
+        "live": after.state in LIVE,
+    }
+    statement = _RELEASE if after.owner is None else _KEEP
+    found = statement.execute(cursor, values).fetchall()
+    if not found:
+        if _is_there_already(cursor, change):
+            return after
+        return LeaseLost(
+            f"Run {before.id} has moved on: somebody else drives it, or has changed it.",
+            f"See `stepwell history {before.id}`.",
+        )
+    _append(cursor, change, before.number, worker)
+    return replace(after, cancel_requested=found[0][0])
+
+
+def begin(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow | KeyConflict:
+    """Write a run's first transition: the run with its number, or that its key is taken."""
+    new = change.run
+    if new.key is not None:
+        taken = "SELECT id FROM run WHERE workflow = ? AND key = ?"
+        found = cursor.execute(taken, (new.workflow, new.key)).fetchone()
+        if found:
+            return KeyConflict(f"Run {found[0]} of {new.workflow} has the key {new.key!r} already.")
+    ((number,),) = _INSERT_RUN.execute(cursor, rows.run_values(new)).fetchall()
+    _append(cursor, change, number, worker)
+    return replace(new, number=number)
+
+
+def _append(cursor: sqlite3.Cursor, change: Change, number: int, worker: int | None) -> None:
+    seq = change.run.seq
+    _INSERT_TRANSITION.execute(cursor, rows.transition_values(change, number, worker))
+    for one_message in change.messages:
+        _INSERT_MESSAGE.execute(cursor, rows.message_values(one_message, number))
+    for one_call in change.calls:
+        values = rows.call_values(one_call, number)
+        if one_call.requested_seq == seq:
+            _INSERT_CALL.execute(cursor, values)
+        else:
+            _UPDATE_CALL.execute(cursor, values | {"run_": number, "number_": one_call.number})
+    for question in change.approvals:
+        values = rows.approval_values(question, number)
+        if question.asked_seq == seq:
+            _INSERT_APPROVAL.execute(cursor, values)
+        else:
+            _UPDATE_APPROVAL.execute(cursor, values | {"run_": number, "number_": question.number})
+    if change.notes:
+        count = "SELECT count(*) FROM note WHERE run = ?"
+        ((present,),) = cursor.execute(count, (number,)).fetchall()
+        for place, text in enumerate(change.notes, present + 1):
+            row = {"run": number, "number": place, "seq": seq, "text": text}
+            _INSERT_NOTE.execute(cursor, row)
+
+
+def _is_there_already(cursor: sqlite3.Cursor, change: Change) -> bool:
+    """Whether this very transition was committed by an earlier try that did not hear of it."""
+    assert change.before is not None  # noqa: S101
+    found = cursor.execute(_ALREADY, (change.before.number, change.run.seq)).fetchone()
+    wanted = rows.transition_values(change, change.before.number, None)
+    at = int(wanted["at"].timestamp() * 1000)
+    return found is not None and tuple(found) == (at, wanted["trigger"], wanted["fence"])

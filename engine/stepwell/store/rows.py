@@ -1,0 +1,172 @@
+"""Between the plain data that decisions are made of and the rows that are stored."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import RowMapping
+
+from stepwell.change import Change
+from stepwell.machine import CallStatus, State
+from stepwell.snapshot import (
+    Approval,
+    ApprovalKind,
+    ApprovalStatus,
+    ApprovePolicy,
+    Call,
+    Fault,
+    Role,
+    RunRow,
+    StoredMessage,
+    Used,
+)
+
+_USED = ("turns", "tool_calls", "input_tokens", "cached_tokens", "output_tokens", "cost")
+
+
+def run_values(run: RunRow) -> dict[str, Any]:
+    """A run's columns, but for its number."""
+    return {
+        "id": run.id,
+        "workflow": run.workflow,
+        "key": run.key,
+        "user": run.user,
+        "model": run.model,
+        "approve": run.approve.value,
+        "state": run.state.value,
+        "seq": run.seq,
+        "fence": run.fence,
+        "attempt": run.attempt,
+        "not_before": run.not_before,
+        "owner": run.owner,
+        "lease_until": run.lease_until,
+        "max_turns": run.max_turns,
+        "max_tool_calls": run.max_tool_calls,
+        "turns": run.used.turns,
+        "tool_calls": run.used.tool_calls,
+        "input_tokens": run.used.input_tokens,
+        "cached_tokens": run.used.cached_tokens,
+        "output_tokens": run.used.output_tokens,
+        "cost": run.used.cost,
+        "reserved_turns": run.reserved_turns,
+        "answer": run.answer,
+        "error": run.error.as_json() if run.error else None,
+        "cancel_requested": run.cancel_requested,
+        "created_at": run.created_at,
+        "updated_at": run.updated_at,
+        "finished_at": run.finished_at,
+    }
+
+
+def run_row(row: RowMapping) -> RunRow:
+    """A run as it is stored."""
+    columns: dict[str, Any] = {k: row[k] for k in RunRow.__slots__ if k in row}
+    return RunRow(
+        **columns
+        | {
+            "state": State(row["state"]),
+            "approve": ApprovePolicy(row["approve"]),
+            "error": fault(row["error"]),
+            "used": Used(**{name: row[name] for name in _USED}),
+        }
+    )
+
+
+def fault(value: Mapping[str, str] | None) -> Fault | None:
+    """An error as it is stored."""
+    return Fault(type=value["type"], message=value["message"]) if value else None
+
+
+def transition_values(change: Change, number: int, worker: int | None) -> dict[str, Any]:
+    """The transition's own row."""
+    run, usage = change.run, change.usage
+    return {
+        "run": number,
+        "seq": run.seq,
+        "at": run.updated_at,
+        "trigger": change.trigger.value,
+        "source": change.before.state.value if change.before else None,
+        "dest": run.state.value,
+        "by": change.by,
+        "worker": worker,
+        "fence": run.fence,
+        "attempt": run.attempt,
+        "model": change.model,
+        "input_tokens": usage.input_tokens if usage else None,
+        "cached_tokens": usage.cached_tokens if usage else None,
+        "output_tokens": usage.output_tokens if usage else None,
+        "cost": usage.cost if usage else None,
+        "error": change.error.as_json() if change.error else None,
+    }
+
+
+def message_values(message: StoredMessage, run: int) -> dict[str, Any]:
+    """One message's row."""
+    return {
+        "run": run,
+        "number": message.number,
+        "seq": message.seq,
+        "role": message.role.value,
+        "text": message.text,
+        "reasoning": message.reasoning,
+        "provider": message.provider,
+        "raw": message.raw,
+    }
+
+
+def stored_message(row: RowMapping) -> StoredMessage:
+    """A message as it is stored."""
+    columns: dict[str, Any] = {k: row[k] for k in StoredMessage.__slots__}
+    return StoredMessage(**columns | {"role": Role(row["role"])})
+
+
+def call_values(call: Call, run: int) -> dict[str, Any]:
+    """One call's row."""
+    return {
+        "run": run,
+        "number": call.number,
+        "provider_id": call.provider_id,
+        "tool": call.tool,
+        "arguments": call.arguments,
+        "edited": call.edited,
+        "status": call.status.value,
+        "outcome": call.outcome,
+        "full_result": call.full_result,
+        "requested_seq": call.requested_seq,
+        "started_seq": call.started_seq,
+        "finished_seq": call.finished_seq,
+        "fence": call.fence,
+        "ms": call.ms,
+    }
+
+
+def stored_call(row: RowMapping) -> Call:
+    """A call as it is stored; the uncut result only where it was asked for."""
+    columns: dict[str, Any] = {k: row[k] for k in Call.__slots__ if k in row}
+    return Call(**columns | {"status": CallStatus(row["status"])})
+
+
+def approval_values(approval: Approval, run: int) -> dict[str, Any]:
+    """One question's row."""
+    return {
+        "run": run,
+        "number": approval.number,
+        "call": approval.call,
+        "kind": approval.kind.value,
+        "status": approval.status.value,
+        "digest": approval.digest,
+        "all_of_tool": approval.all_of_tool,
+        "asked_at": approval.asked_at,
+        "asked_seq": approval.asked_seq,
+        "expires_at": approval.expires_at,
+        "decided_at": approval.decided_at,
+        "decided_seq": approval.decided_seq,
+        "decided_by": approval.decided_by,
+        "reason": approval.reason,
+    }
+
+
+def stored_approval(row: RowMapping) -> Approval:
+    """A question as it is stored."""
+    columns: dict[str, Any] = {k: row[k] for k in Approval.__slots__}
+    kind, status = ApprovalKind(row["kind"]), ApprovalStatus(row["status"])
+    return Approval(**columns | {"kind": kind, "status": status})

@@ -1,0 +1,134 @@
+"""The schema's version: made, brought up to date, or refused before anything is written."""
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import create_engine
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.pool import StaticPool
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from stepwell.errors import SchemaTooNew, StoreError
+from stepwell.store import tables
+from stepwell.store.migrations import MIGRATIONS, Migration
+from stepwell.store.views import VIEWS
+
+# "STPW": says that a file is ours before a table is looked at.
+APPLICATION_ID = 0x53545057
+
+
+def newest(migrations: Sequence[Migration] = MIGRATIONS) -> int:
+    """The version that this code reads and writes."""
+    return len(migrations) + 1
+
+
+def version(file: Path) -> int:
+    """The schema version of a file, 0 for one that is empty or missing. Nothing is written.
+
+    Raises:
+        StoreError: it is not a database of ours, or cannot be read.
+    """
+    if not file.exists() or file.stat().st_size == 0:
+        return 0
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as reader:
+            return _version(reader, file)
+    except sqlite3.Error as error:
+        raise StoreError(f"The database {file} cannot be read: {error}.") from error
+
+
+def _version(connection: sqlite3.Connection, file: Path) -> int:
+    (ours,) = connection.execute("PRAGMA application_id").fetchone()
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    (objects,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if ours != APPLICATION_ID and objects:
+        raise StoreError(
+            f"{file} is not a Stepwell database.", "Name another file; this one was not touched."
+        )
+    return int(found)
+
+
+def check(file: Path, migrations: Sequence[Migration] = MIGRATIONS) -> int:
+    """The version of a file that this code may open.
+
+    Raises:
+        SchemaTooNew: a newer Stepwell wrote it. The file was not touched.
+    """
+    found = version(file)
+    if found > newest(migrations):
+        raise SchemaTooNew(
+            f"{file} has schema version {found}; this Stepwell knows {newest(migrations)}.",
+            "Upgrade Stepwell; the file was not touched.",
+        )
+    return found
+
+
+def prepare(
+    connection: sqlite3.Connection, file: Path, migrations: Sequence[Migration] = MIGRATIONS
+) -> Path | None:
+    """Bring the database that `connection` writes to the newest version.
+
+    Returns:
+        the backup copy that was made before an older one was changed.
+    """
+    if version(file) == newest(migrations):
+        return None
+    connection.execute("PRAGMA busy_timeout=5000")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        found = _version(connection, file)  # another process may have been first
+        backup = None
+        if found == 0:
+            _create(connection)
+        elif found < newest(migrations):
+            backup = _back_up(connection, file, found)
+            _migrate(connection, migrations[found - 1 :])
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version={newest(migrations)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    finally:
+        connection.execute("PRAGMA busy_timeout=0")
+    return backup
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    dialect = sqlite.dialect()
+    for table in tables.ALL:
+        connection.execute(str(CreateTable(table).compile(dialect=dialect)))
+        for index in sorted(table.indexes, key=lambda i: str(i.name)):
+            connection.execute(str(CreateIndex(index).compile(dialect=dialect)))
+    _make_views(connection)
+
+
+def _make_views(connection: sqlite3.Connection) -> None:
+    for name, query in VIEWS.items():
+        connection.execute(f"DROP VIEW IF EXISTS {name}")
+        connection.execute(f"CREATE VIEW {name} AS {query}")
+
+
+def _back_up(connection: sqlite3.Connection, file: Path, found: int) -> Path:
+    copy = file.with_name(f"{file.name}.v{found}.backup")
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as source:
+        with closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+    return copy
+
+
+def _migrate(connection: sqlite3.Connection, steps: Sequence[Migration]) -> None:
+    from alembic.migration import MigrationContext
+    from alembic.operations import Operations
+
+    for name in VIEWS:  # a view would forbid changes to the columns it reads
+        connection.execute(f"DROP VIEW IF EXISTS {name}")
+    engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
+    with engine.connect() as borrowed:
+        operations = Operations(MigrationContext.configure(borrowed))
+        for step in steps:
+            step(operations)
+        borrowed.detach()
+    _make_views(connection)

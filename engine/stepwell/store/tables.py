@@ -1,0 +1,187 @@
+"""The tables. Rows of a run are keyed by its number and appended; people read the views."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, ClassVar
+
+from sqlalchemy import Index, Integer, String, Table, UniqueConstraint, text
+from sqlmodel import Field, SQLModel
+
+from stepwell.machine import LIVE
+from stepwell.store.types import Json, Milliseconds, Picodollars
+
+_LIVE = ", ".join(f"'{state}'" for state in LIVE)
+_OF_RUN = {"sqlite_with_rowid": False}
+
+
+class Worker(SQLModel, table=True):
+    """A process that drives runs, named so that it can be known to be gone."""
+
+    __tablename__ = "worker"
+
+    number: int | None = Field(default=None, primary_key=True)
+    host: str
+    boot: str
+    namespace: str
+    pid: int
+    started: int = Field(sa_type=Integer)
+    seen_at: datetime = Field(sa_type=Milliseconds)
+
+
+class Run(SQLModel, table=True):
+    """One run: the only row of a run that is ever updated at every transition."""
+
+    __tablename__ = "run"
+    __table_args__: ClassVar[Any] = (
+        UniqueConstraint("workflow", "key", name="run_key"),
+        Index(
+            "run_due",
+            "number",
+            sqlite_where=text(f"owner IS NULL AND state IN ({_LIVE})"),
+        ),
+        Index("run_owned", "owner", sqlite_where=text("owner IS NOT NULL")),
+    )
+
+    number: int | None = Field(default=None, primary_key=True)
+    id: str = Field(sa_type=String, unique=True)
+    workflow: str
+    key: str | None = None
+    user: str | None = None
+    model: str | None = None
+    approve: str
+    state: str
+    seq: int
+    fence: int
+    attempt: int
+    not_before: datetime | None = Field(default=None, sa_type=Milliseconds)
+    owner: int | None = Field(default=None, foreign_key="worker.number")
+    lease_until: datetime | None = Field(default=None, sa_type=Milliseconds)
+    max_turns: int
+    max_tool_calls: int
+    turns: int
+    tool_calls: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    cost: Decimal | None = Field(default=None, sa_type=Picodollars)
+    reserved_turns: int
+    answer: str | None = None
+    error: Any = Field(default=None, sa_type=Json, nullable=True)
+    cancel_requested: str | None = None
+    created_at: datetime = Field(sa_type=Milliseconds)
+    updated_at: datetime = Field(sa_type=Milliseconds)
+    finished_at: datetime | None = Field(default=None, sa_type=Milliseconds)
+
+
+class Transition(SQLModel, table=True):
+    """One committed change of a run."""
+
+    __tablename__ = "transition"
+    __table_args__: ClassVar[Any] = _OF_RUN
+
+    run: int = Field(primary_key=True, foreign_key="run.number")
+    seq: int = Field(primary_key=True)
+    at: datetime = Field(sa_type=Milliseconds)
+    trigger: str
+    source: str | None = None
+    dest: str
+    by: str | None = None
+    worker: int | None = None
+    fence: int
+    attempt: int
+    model: str | None = None
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: Decimal | None = Field(default=None, sa_type=Picodollars)
+    error: Any = Field(default=None, sa_type=Json, nullable=True)
+
+
+class Message(SQLModel, table=True):
+    """One entry of a transcript; results of calls are kept with the calls."""
+
+    __tablename__ = "message"
+    __table_args__: ClassVar[Any] = _OF_RUN
+
+    run: int = Field(primary_key=True, foreign_key="run.number")
+    number: int = Field(primary_key=True)
+    seq: int
+    role: str
+    text: str
+    reasoning: str | None = None
+    provider: str | None = None
+    raw: Any = Field(default=None, sa_type=Json, nullable=True)
+
+
+class Call(SQLModel, table=True):
+    """One tool call with its outcome: a line of the effect ledger."""
+
+    __tablename__ = "call"
+    __table_args__: ClassVar[Any] = _OF_RUN
+
+    run: int = Field(primary_key=True, foreign_key="run.number")
+    number: int = Field(primary_key=True)
+    provider_id: str
+    tool: str
+    arguments: Any = Field(default=None, sa_type=Json, nullable=True)
+    edited: Any = Field(default=None, sa_type=Json, nullable=True)
+    status: str
+    outcome: Any = Field(default=None, sa_type=Json, nullable=True)
+    full_result: str | None = None
+    requested_seq: int
+    started_seq: int | None = None
+    finished_seq: int | None = None
+    fence: int | None = None
+    ms: int | None = None
+
+
+class Approval(SQLModel, table=True):
+    """One question to a person about one exact call."""
+
+    __tablename__ = "approval"
+    __table_args__: ClassVar[Any] = (
+        Index("approval_pending", "run", sqlite_where=text("status = 'pending'")),
+        _OF_RUN,
+    )
+
+    run: int = Field(primary_key=True, foreign_key="run.number")
+    number: int = Field(primary_key=True)
+    call: int
+    kind: str
+    status: str
+    digest: str
+    all_of_tool: bool
+    asked_at: datetime = Field(sa_type=Milliseconds)
+    asked_seq: int
+    expires_at: datetime | None = Field(default=None, sa_type=Milliseconds)
+    decided_at: datetime | None = Field(default=None, sa_type=Milliseconds)
+    decided_seq: int | None = None
+    decided_by: str | None = None
+    reason: str | None = None
+
+
+class Note(SQLModel, table=True):
+    """One line of a run's scratchpad."""
+
+    __tablename__ = "note"
+    __table_args__: ClassVar[Any] = _OF_RUN
+
+    run: int = Field(primary_key=True, foreign_key="run.number")
+    number: int = Field(primary_key=True)
+    seq: int
+    text: str
+
+
+def _table(model: type[SQLModel]) -> Table:
+    return SQLModel.metadata.tables[str(model.__tablename__)]
+
+
+# The same tables for SQLAlchemy Core.
+worker = _table(Worker)
+run = _table(Run)
+transition = _table(Transition)
+message = _table(Message)
+call = _table(Call)
+approval = _table(Approval)
+note = _table(Note)
+ALL = (worker, run, transition, message, call, approval, note)

@@ -1,0 +1,54 @@
+"""The views: what a person with an SQL prompt reads."""
+
+
+def _iso(column: str) -> str:
+    return f"strftime('%Y-%m-%dT%H:%M:%fZ', {column} / 1000.0, 'unixepoch')"
+
+
+def _usd(column: str) -> str:
+    return f"{column} / 1e12"
+
+
+VIEWS = {
+    "run_overview": f"""
+        SELECT r.id, r.workflow, r.state, r.key, r.user, r.model, m.text AS input, r.answer,
+            r.error ->> 'type' AS error, r.error ->> 'message' AS error_message,
+            r.turns, r.max_turns, r.tool_calls, r.max_tool_calls, r.input_tokens,
+            r.cached_tokens, r.output_tokens, {_usd("r.cost")} AS cost, r.seq, r.fence,
+            r.attempt, {_iso("r.not_before")} AS not_before,
+            w.host || ':' || w.pid AS owner, {_iso("r.lease_until")} AS lease_until,
+            {_iso("r.created_at")} AS created_at, {_iso("r.updated_at")} AS updated_at,
+            {_iso("r.finished_at")} AS finished_at
+        FROM run r
+        LEFT JOIN message m ON m.run = r.number AND m.number = 1
+        LEFT JOIN worker w ON w.number = r.owner""",
+    "run_timeline": f"""
+        SELECT r.id AS run, t.seq, {_iso("t.at")} AS at, t.trigger, t.source, t.dest,
+            coalesce(t.by, w.host || ':' || w.pid) AS by, t.fence, t.attempt, t.model,
+            t.input_tokens, t.cached_tokens, t.output_tokens, {_usd("t.cost")} AS cost,
+            t.error ->> 'type' AS error, t.error ->> 'message' AS error_message
+        FROM transition t
+        JOIN run r ON r.number = t.run
+        LEFT JOIN worker w ON w.number = t.worker""",
+    "transcript": """
+        SELECT r.id AS run, m.seq, m.number AS message, 0 AS call, m.role, m.text, m.reasoning,
+            NULL AS tool, NULL AS arguments, NULL AS status
+        FROM message m JOIN run r ON r.number = m.run
+        UNION ALL
+        SELECT r.id, c.requested_seq, m.number, c.number, 'tool', c.outcome, NULL,
+            c.tool, coalesce(c.edited, c.arguments), c.status
+        FROM call c
+        JOIN run r ON r.number = c.run
+        JOIN message m ON m.run = c.run AND m.seq = c.requested_seq AND m.role = 'assistant'
+        ORDER BY 1, 3, 4""",
+    "pending_approval": f"""
+        SELECT r.id || '-q' || a.number AS id, r.id AS run, r.id || '-' || c.number AS call,
+            r.workflow, a.kind, c.tool, coalesce(c.edited, c.arguments) AS arguments,
+            coalesce(m.reasoning, m.text) AS reasoning, {_iso("a.asked_at")} AS asked_at,
+            {_iso("a.expires_at")} AS expires_at
+        FROM approval a
+        JOIN run r ON r.number = a.run
+        JOIN call c ON c.run = a.run AND c.number = a.call
+        LEFT JOIN message m ON m.run = a.run AND m.seq = c.requested_seq AND m.role = 'assistant'
+        WHERE a.status = 'pending'""",
+}

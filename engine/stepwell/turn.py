@@ -1,0 +1,180 @@
+"""Pure: what a model's reply, or its failure, changes."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from stepwell.budget import tool_calls_left
+from stepwell.calls import fill, request
+from stepwell.change import Change, change, end, stop
+from stepwell.envelope import clean, failure
+from stepwell.errors import ProviderError
+from stepwell.machine import CallStatus, Trigger
+from stepwell.messages import Reply, StopReason
+from stepwell.retry import RetryPolicy
+from stepwell.snapshot import Call, Fault, Role, Snapshot, StoredMessage
+from stepwell.workflow import Workflow
+
+CUT_OFF = "Your reply was cut off at the output limit. Go on from there, or say it more shortly."
+EMPTY = "Your reply was empty. Answer, or call one of the tools."
+
+
+def replied(
+    workflow: Workflow, snapshot: Snapshot, reply: Reply, model: str, provider: str, now: datetime
+) -> Change:
+    """What a complete reply changes.
+
+    Calls in a reply that was cut off or refused never run; those of any other reply do, whatever
+    its stop reason says. An answer counts only if its stop reason says that it ended.
+    """
+    turn = _Turn(workflow, snapshot, reply, model, provider, now)
+    if reply.stop is StopReason.REFUSAL:
+        return turn.refused()
+    if reply.stop is StopReason.LENGTH:
+        return turn.cut_off()
+    if reply.stop is StopReason.PAUSE:
+        return turn.go_on()
+    if reply.tool_calls:
+        return turn.asks_for_tools()
+    if not reply.text.strip() or reply.stop is StopReason.TOOL_CALLS:
+        return turn.is_empty()
+    if reply.stop is StopReason.END:
+        return turn.answers()
+    return turn.fails("unknown_stop", "The model stopped for a reason that is not known.")
+
+
+class _Turn:
+    """One reply to one run: what all its outcomes share."""
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        snapshot: Snapshot,
+        reply: Reply,
+        model: str,
+        provider: str,
+        now: datetime,
+    ) -> None:
+        self.workflow, self.snapshot, self.reply = workflow, snapshot, reply
+        self.model, self.provider, self.now = model, provider, now
+
+    def answers(self) -> Change:
+        return self._change(Trigger.ANSWER, columns={"answer": clean(self.reply.text)})
+
+    def asks_for_tools(self) -> Change:
+        allowed = tool_calls_left(self.snapshot.run)
+        lines = request(self.workflow, self.snapshot, self.reply.tool_calls, allowed)
+        ready = {line.number: line for line in lines}
+        ready |= fill(self.workflow, self.snapshot, lines)
+        return self._change(
+            Trigger.REQUEST_TOOLS, calls=list(ready.values()), tool_calls=min(allowed, len(lines))
+        )
+
+    def cut_off(self) -> Change:
+        if not self.reply.tool_calls:
+            return self.go_on(CUT_OFF)
+        lines = request(self.workflow, self.snapshot, self.reply.tool_calls, 0)
+        outcome = failure("cut_off", "Not run: the reply was cut off at the output limit.")
+        closed = [end(c, CallStatus.NOT_RUN, outcome, c.requested_seq) for c in lines]
+        return self._change(Trigger.CONTINUE_TURN, calls=closed)
+
+    def go_on(self, nudge: str | None = None) -> Change:
+        return self._change(Trigger.CONTINUE_TURN, nudge=nudge)
+
+    def is_empty(self) -> Change:
+        if self.snapshot.last_text == EMPTY:
+            return self.fails("empty_reply", "The model gave an empty reply twice.")
+        return self.go_on(EMPTY)
+
+    def refused(self) -> Change:
+        said = f": {self.reply.text.strip()}" if self.reply.text.strip() else "."
+        return self.fails("refused", f"The model refused to answer{said}")
+
+    def fails(self, kind: str, message: str) -> Change:
+        reason = Fault(type=kind, message=clean(message))
+        return stop(
+            self.snapshot,
+            Trigger.FAIL,
+            self.now,
+            reason,
+            usage=self.reply.usage,
+            model=self.model,
+            columns={"used": self._used()},
+        )
+
+    def _used(self, tool_calls: int = 0) -> Any:
+        return self.snapshot.run.used.plus(
+            turns=1, tool_calls=tool_calls, usage=self.reply.usage
+        )
+
+    def _change(
+        self,
+        trigger: Trigger,
+        *,
+        calls: list[Call] | None = None,
+        nudge: str | None = None,
+        tool_calls: int = 0,
+        columns: dict[str, Any] | None = None,
+    ) -> Change:
+        seq = self.snapshot.run.seq + 1
+        messages = [
+            StoredMessage(
+                number=self.snapshot.messages + 1,
+                seq=seq,
+                role=Role.ASSISTANT,
+                text=clean(self.reply.text),
+                reasoning=clean(self.reply.reasoning),
+                provider=None if self.reply.raw is None else self.provider,
+                raw=clean(self.reply.raw),
+            )
+        ]
+        if nudge:
+            number = messages[0].number + 1
+            messages.append(StoredMessage(number=number, seq=seq, role=Role.USER, text=nudge))
+        return change(
+            self.snapshot,
+            trigger,
+            self.now,
+            messages=messages,
+            calls=calls or [],
+            usage=self.reply.usage,
+            model=self.model,
+            columns={"used": self._used(tool_calls)} | (columns or {}),
+        )
+
+
+def faulted(
+    snapshot: Snapshot,
+    error: ProviderError,
+    model: str,
+    now: datetime,
+    policy: RetryPolicy,
+    jitter: float,
+) -> Change:
+    """What a failed model call changes: a wait before the next attempt, or the end of the run."""
+    run = snapshot.run
+    fault = Fault(type=error.kind, message=str(clean(str(error))))
+    used = run.used.plus(turns=1)
+    if not error.retryable:
+        return stop(snapshot, Trigger.FAIL, now, fault, model=model, columns={"used": used})
+    if policy.exhausted(run.attempt):
+        fault = Fault(type=error.kind, message=f"{fault.message} (attempt {run.attempt}, the last)")
+        return stop(snapshot, Trigger.FAIL, now, fault, model=model, columns={"used": used})
+    wait = policy.wait(run.attempt, jitter, error.retry_after)
+    return change(
+        snapshot,
+        Trigger.RETRY,
+        now,
+        error=fault,
+        model=model,
+        columns={
+            "used": used,
+            "attempt": run.attempt + 1,
+            "not_before": now + wait,
+            **released_for(wait, policy),
+        },
+    )
+
+
+def released_for(wait: timedelta, policy: RetryPolicy) -> dict[str, Any]:
+    """The columns that give the run back to any worker, if `wait` is too long to sit out."""
+    return {} if wait <= policy.keep_lease else {"owner": None, "lease_until": None}

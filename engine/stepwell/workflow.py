@@ -1,0 +1,110 @@
+"""What a user defines: workflows, their limits and their approvals."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from stepwell.errors import WorkflowDefinitionError
+from stepwell.tool import Tool
+
+if TYPE_CHECKING:
+    from stepwell.providers import Provider
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How far a run may go before it is capped.
+
+    Attributes:
+        max_turns: model calls, failed and repeated ones included.
+        max_tool_calls: tool calls that the model may ask for.
+    """
+
+    max_turns: int = 10
+    max_tool_calls: int = 50
+
+    def __post_init__(self) -> None:
+        for name in ("max_turns", "max_tool_calls"):
+            if getattr(self, name) < 0:
+                raise WorkflowDefinitionError(f"{name} cannot be negative.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approvals:
+    """When a person is asked, besides what each tool says itself.
+
+    Attributes:
+        always: names of tools whose every call is asked about.
+        expire_after: how long a question waits before it counts as denied.
+    """
+
+    always: Sequence[str] = ()
+    expire_after: timedelta = timedelta(days=7)
+
+
+@dataclass(frozen=True, eq=False)
+class Workflow:
+    """A named definition that runs are executions of.
+
+    Attributes:
+        name: what runs are started by.
+        tools: what may be called, each made by `@tool`.
+        model: `"provider:name"`, a provider object, or None for the setting `STEPWELL_MODEL`.
+        parallel: how many calls of one reply run at the same time.
+    """
+
+    name: str
+    tools: Sequence[Tool] = field(default=(), kw_only=True)
+    model: "str | Provider | None" = field(default=None, kw_only=True)
+    limits: Limits = field(default=Limits(), kw_only=True)
+    approvals: Approvals = field(default=Approvals(), kw_only=True)
+    parallel: int = field(default=5, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not self.name or not self.name.isprintable() or self.name != self.name.strip():
+            raise WorkflowDefinitionError(f"{self.name!r} is no name for a workflow.")
+        names: list[str] = []
+        for tool in self.tools:
+            if not isinstance(tool, Tool):
+                raise WorkflowDefinitionError(
+                    f"Workflow {self.name!r}: {tool!r} is not a tool.", "Decorate it with @tool."
+                )
+            names.append(tool.name)
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise WorkflowDefinitionError(
+                f"Workflow {self.name!r} has two tools named {', '.join(sorted(twice))}."
+            )
+        missing = set(self.approvals.always) - set(names)
+        if missing:
+            raise WorkflowDefinitionError(
+                f"Workflow {self.name!r} always asks about {', '.join(sorted(missing))}, "
+                "which is none of its tools."
+            )
+        if self.parallel < 1:
+            raise WorkflowDefinitionError(f"Workflow {self.name!r}: parallel must be at least 1.")
+
+    @cached_property
+    def toolbox(self) -> dict[str, Tool]:
+        """The tools by name."""
+        return {tool.name: tool for tool in self.tools}
+
+    @cached_property
+    def definitions(self) -> tuple[dict[str, Any], ...]:
+        """The tools as a model is told of them."""
+        return tuple(tool.definition() for tool in self.tools)
+
+
+@dataclass(frozen=True, eq=False)
+class Agent(Workflow):
+    """A workflow in which the model decides the next step.
+
+    Attributes:
+        instructions: the system text.
+        max_output_tokens: the longest reply wanted, or None for the provider's own.
+    """
+
+    instructions: str = field(default="", kw_only=True)
+    max_output_tokens: int | None = field(default=None, kw_only=True)

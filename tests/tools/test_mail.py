@@ -1,0 +1,128 @@
+import email
+import email.policy
+
+import pytest
+
+from stepwell.errors import ArgumentsError
+from tools import mail
+from tools.mail import send_email
+
+ENCODED_LINE_BREAK = "=?utf-8?q?hi=0ABcc:_evil@example.com?="
+
+
+def outbox():
+    folder = mail.outbox_path()
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def read(name):
+    content = (mail.outbox_path() / name).read_bytes()
+    return email.message_from_bytes(content, policy=email.policy.default)
+
+
+def send(context, *, to="ada@example.com", subject="Your refund", body="It is on its way."):
+    return send_email(to=to, subject=subject, body=body, context=context)
+
+
+def test_a_message_lies_in_the_outbox_named_by_its_key(make_context):
+    assert send(make_context("call-a")) == "call-a.eml"
+    message = read("call-a.eml")
+    assert message["To"] == "ada@example.com"
+    assert message["From"] == mail.SENDER
+    assert message["Subject"] == "Your refund"
+    assert message["Date"].datetime.tzinfo is not None
+    assert message.get_content().strip() == "It is on its way."
+    assert outbox() == ["call-a.eml"]
+
+
+def test_the_same_key_sends_once(make_context):
+    send(make_context("call-a"), body="first")
+    assert send(make_context("call-a"), body="second") == "call-a.eml"
+    assert read("call-a.eml").get_content().strip() == "first"
+    assert outbox() == ["call-a.eml"]
+
+
+@pytest.mark.parametrize("key", ["../../evil", "/etc/passwd", "..", "a\x00b", "a\nb"])
+def test_no_key_leaves_the_outbox(make_context, key):
+    name = send(make_context(key))
+    assert "/" not in name
+    assert outbox() == [name]
+
+
+def test_text_survives_in_any_language(make_context):
+    subject, body = "Größe ✓ " * 20 + "end", "Zeile ü\n.\nFrom here\n\n漢字"
+    message = read(send(make_context(), subject=subject, body=body))
+    assert message["Subject"] == subject
+    assert message.get_content().splitlines() == body.splitlines()
+    assert not message.defects
+
+
+def test_what_cannot_be_encoded_is_replaced(make_context):
+    assert read(send(make_context(), body="a\udcb2b")).get_content().strip() == "a?b"
+
+
+@pytest.mark.parametrize(
+    "subject",
+    ["Hi\nBcc: evil@example.com", "Hi\rX", "a\x00b", "a\u2028b", "\ud800", ENCODED_LINE_BREAK],
+)
+def test_no_header_can_be_smuggled_in_by_the_subject(make_context, subject):
+    with pytest.raises(ValueError, match=r"plain text"):
+        send(make_context(), subject=subject)
+    assert outbox() == []
+
+
+@pytest.mark.parametrize("subject", ["", "   ", "x" * 201])
+def test_a_subject_has_a_sensible_length(make_context, subject):
+    with pytest.raises(ValueError, match="1 to 200 characters"):
+        send(make_context(), subject=subject)
+
+
+@pytest.mark.parametrize("address", ["a@b.co", "o'brien+lamp@ex-ample.co.uk", "A.B_c@EXAMPLE.com"])
+def test_plain_addresses_are_accepted(make_context, address):
+    assert read(send(make_context(), to=address))["To"] == address
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "ada",
+        "ada@",
+        "ada@localhost",
+        "ada@-x.com",
+        "a..b@example.com",
+        "a b@example.com",
+        "Ada <ada@example.com>",
+        "ada@example.com, bob@example.com",
+        "ada@example.com\n",
+        "ada@example.com\nBcc: evil@example.com",
+        "=?utf-8?q?a=0A?=@example.com",
+        "ünï@example.com",
+        "x" * 300 + "@example.com",
+        "a@" + "b." * 126 + "c",
+    ],
+)
+def test_anything_but_one_plain_address_is_refused(make_context, address):
+    with pytest.raises(ValueError, match="is not an email address"):
+        send(make_context(), to=address)
+    assert outbox() == []
+
+
+def test_a_failed_write_leaves_nothing_behind(make_context, monkeypatch):
+    def full(_descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tools.mail.os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        send(make_context())
+    assert outbox() == []
+
+
+def test_every_part_must_be_given():
+    with pytest.raises(ArgumentsError):
+        send_email.parameters.validate({"to": "ada@example.com", "subject": "Hi"})
+
+
+def test_a_repeat_is_not_declared_harmless():
+    assert not send_email.read_only
+    assert not send_email.idempotent
