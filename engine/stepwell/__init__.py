@@ -1,0 +1,58 @@
+"""Stepwell runs LLM agents as durable runs. The public names, each loaded on first use."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stepwell.approval import Answer as Answer
+    from stepwell.approval import Verdict as Verdict
+    from stepwell.engine import Engine as Engine
+    from stepwell.errors import ProviderError as ProviderError
+    from stepwell.errors import StepwellError as StepwellError
+    from stepwell.messages import Reply as Reply
+    from stepwell.messages import ToolCall as ToolCall
+    from stepwell.providers.scripted import ScriptedModel as ScriptedModel
+    from stepwell.tool import Tool as Tool
+    from stepwell.tool import ToolContext as ToolContext
+    from stepwell.tool import tool as tool
+    from stepwell.views import ApprovalView as ApprovalView
+    from stepwell.views import Run as Run
+    from stepwell.views import RunDetail as RunDetail
+    from stepwell.workflow import Agent as Agent
+    from stepwell.workflow import Approvals as Approvals
+    from stepwell.workflow import Limits as Limits
+    from stepwell.workflow import Workflow as Workflow
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Agent": "workflow",
+    "Answer": "approval",
+    "ApprovalView": "views",
+    "Approvals": "workflow",
+    "Engine": "engine",
+    "Limits": "workflow",
+    "ProviderError": "errors",
+    "Reply": "messages",
+    "Run": "views",
+    "RunDetail": "views",
+    "ScriptedModel": "providers.scripted",
+    "StepwellError": "errors",
+    "Tool": "tool",
+    "ToolCall": "messages",
+    "ToolContext": "tool",
+    "Verdict": "approval",
+    "Workflow": "workflow",
+    "tool": "tool",
+}
+__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604 - names, all of them
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

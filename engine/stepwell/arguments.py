@@ -2,30 +2,27 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
-from difflib import get_close_matches
-from inspect import Parameter
-from typing import Annotated, Any, NoReturn, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from stepwell.envelope import MAX_DEPTH, clean, dumps
 from stepwell.errors import ArgumentsError
-from stepwell.shape import Path, Schema, Shape, kind, schema_of
+from stepwell.mistakes import Problem, complaint, inexact, problems_of, shown, usage
+from stepwell.shape import Schema, Shape, kind, schema_of
 
 MAX_CHARACTERS = 1_000_000
-MAX_PROBLEMS = 20
 _OBJECT_WANTED = 'Send one JSON object, such as {"name": "value"}.'
-
 
 
 def parse(raw: Any) -> dict[str, Any]:
     """The JSON object that a model sent as arguments: text, or parsed already.
 
-    Nothing at all (`None`, blank text, `null`) is an object without arguments. An object inside a JSON
-    text inside `raw` is taken out once.
+    Nothing at all (`None`, blank text, `null`) is an object without arguments. An object that came
+    as JSON text inside JSON is taken out, once.
 
     Raises:
         ArgumentsError: it is not one JSON object, or one that readers would understand differently.
@@ -37,7 +34,7 @@ def parse(raw: Any) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise ArgumentsError(
-            f"The arguments must be a JSON object, but are {_shown(value)}.", _OBJECT_WANTED
+            f"The arguments must be a JSON object, but are {shown(value)}.", _OBJECT_WANTED
         )
     if _too_deep(value):
         raise ArgumentsError(
@@ -67,7 +64,9 @@ def _loads(text: str) -> Any:
     except RecursionError:
         raise ArgumentsError("The arguments are nested too deeply.", _OBJECT_WANTED) from None
     except ValueError as error:
-        raise ArgumentsError(f"The arguments are not valid JSON: {error}.", _OBJECT_WANTED) from None
+        raise ArgumentsError(
+            f"The arguments are not valid JSON: {error}.", _OBJECT_WANTED
+        ) from None
 
 
 def _reread(value: Any) -> Any:
@@ -98,7 +97,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ArgumentsError(f"The name {_shown(twice)} is given twice.", "Give each name once.")
+        raise ArgumentsError(f"The name {shown(twice)} is given twice.", "Give each name once.")
     return result
 
 
@@ -131,7 +130,7 @@ class Parameters:
         defaults: Mapping[str, Any],
         descriptions: Mapping[str, str],
     ) -> None:
-        """Build from resolved annotations; a parameter without a default (or with `...`) is required.
+        """Build from resolved annotations; a parameter without a default is required.
 
         Raises whatever pydantic raises when it cannot describe a type in JSON.
         """
@@ -177,45 +176,28 @@ class Parameters:
             ArgumentsError: names every field that is wrong, missing or unknown.
         """
         plain = self.normalise(arguments)
-        problems = list(_inexact(plain, self._shape, ()))
+        problems: list[Problem] = []
         model = None
         try:
             model = self._model.model_validate_json(dumps(plain), strict=True, extra="forbid")
         except ValidationError as error:
-            problems = list(_problems(error, plain, self._shape)) + problems
+            problems = list(problems_of(error, plain, self._shape))
         except Exception as error:  # a validator of the tool's author may raise anything
             raise ArgumentsError(
                 f"The arguments could not be checked: {type(error).__name__}: {error}",
-                self._usage(),
+                usage(self._shape),
             ) from error
+        named = {problem.path for problem in problems}
+        problems += [new for new in inexact(plain, self._shape) if new.path not in named]
         if problems or model is None:
-            raise ArgumentsError(_listed(problems), self._hint(problems))
+            raise complaint(problems, self._shape)
         return {name: getattr(model, f"p{index}") for index, name in enumerate(self.names)}
-
-    def _hint(self, problems: list["_Problem"]) -> str:
-        meant = [
-            f"Did you mean {_where((*p.path[:-1], p.nearest))} instead of {_where(p.path)}?"
-            for p in problems[:MAX_PROBLEMS]
-            if p.nearest
-        ]
-        return " ".join([*meant, self._usage()])
-
-    def _usage(self) -> str:
-        if not self.names:
-            return "This tool takes no arguments: send {}."
-        required = self._schema["required"]
-        wanted = [
-            f"{name} ({' or '.join(sorted(self._shape.child(name).kinds))}"
-            f"{', required' if name in required else ''})"
-            for name in self.names
-        ]
-        return f"This tool takes: {', '.join(wanted)}."
 
 
 def _field(name: str, annotation: Any, default: Any, description: str | None) -> Any:
     own = _own_description(annotation)
     return Field(
-        ... if default is Parameter.empty else default,
+        default,
         alias=name,
         validation_alias=name,
         description=own or description or None,
@@ -228,8 +210,6 @@ def _own_description(annotation: Any) -> str | None:
     described = FieldInfo.from_annotation(annotation).description
     texts = (text for text in get_args(annotation)[1:] if isinstance(text, str))
     return described or next(texts, None)
-
-
 
 
 def _decoded(value: Any, shape: Shape) -> Any:
@@ -251,36 +231,3 @@ def _decoded_text(text: str, kinds: frozenset[str]) -> Any:
         return text
     fits = isinstance(inner, dict | list) and kind(inner) in kinds and not _too_deep(inner)
     return inner if fits else text
-
-
-@dataclass(frozen=True)
-class _Problem:
-    path: Path
-    text: str
-    nearest: str = ""
-
-
-def _inexact(value: Any, shape: Shape, path: Path) -> Iterator[_Problem]:
-    # What pydantic lets pass: `true` and 1.0 for a choice of 1.
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _inexact(item, shape.child(key), (*path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _inexact(item, shape.child(index), (*path, index))
-    elif isinstance(value, int | float) and shape.choices and not shape.takes_exactly(value):
-        choices = " or ".join(map(dumps, shape.choices))
-        yield _Problem(path, f"should be {choices}, got {_shown(value)}")
-
-
-def _problems(error: ValidationError, arguments: Any, shape: Shape) -> Iterator[_Problem]:
-    for item in error.errors(include_url=False, include_context=False):
-        path, place = _located(item["loc"], arguments, shape)
-        if item["type"].startswith("missing"):
-            yield _Problem((*path, item["loc"][-1]), "is missing")
-        elif item["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
-            near = get_close_matches(str(path[-1]).lower(), place.names, n=1)
-            yield _Problem(path, "is unknown", *near)
-        else:
-            wanted = item["msg"].removeprefix("Input ")
-            yield _Problem(path, f"{wanted}, got {_shown(item['input'])}")

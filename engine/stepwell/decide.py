@@ -69,7 +69,7 @@ class Faulted:
     """A model call failed."""
 
     error: ProviderError
-    model: str
+    model: str | None
 
 
 @dataclass(frozen=True, slots=True)

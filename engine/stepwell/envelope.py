@@ -1,10 +1,11 @@
-"""The one outcome of a tool call, and the one way from any Python value to JSON and to safe text."""
+"""The one outcome of a tool call; the one way from a Python value to JSON and to safe text."""
 
 import base64
 import json
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping, Set, ValuesView
+from collections.abc import Iterator, Mapping, ValuesView
+from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
@@ -87,7 +88,7 @@ def _clean_dict(value: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def cut(envelope: Envelope, limit: int) -> tuple[Envelope, str | None]:
-    """`envelope` with at most `limit` characters of result or error message, and a note of the rest.
+    """`envelope` with at most `limit` characters of result or message, and a note of the rest.
 
     The second value is the full text if something was cut, else None.
     """
@@ -161,7 +162,7 @@ class _Walk:
             return self._mapping(value)
         if isinstance(value, list | tuple | deque | ValuesView):
             return [self.value(item) for item in value]
-        if isinstance(value, Set):
+        if isinstance(value, AbstractSet):
             return sorted((self.value(item) for item in value), key=_order)
         if isinstance(value, Iterator | type):
             raise Unserialisable(value)

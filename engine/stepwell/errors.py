@@ -37,6 +37,10 @@ class WorkflowDefinitionError(StepwellError):
     """A workflow contradicts itself."""
 
 
+class InvalidInput(StepwellError):
+    """What a run was to be started with cannot be used; nothing was started."""
+
+
 class UnknownWorkflow(StepwellError):
     """No registered workflow has this name."""
 

@@ -1,6 +1,6 @@
 """Pure: what starts a run, and what people and recovery change in one from outside."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from stepwell.change import Change, change, stop
@@ -84,34 +84,39 @@ def cancel(snapshot: Snapshot, by: str | None, now: datetime) -> Change:
     return stop(snapshot, Trigger.CANCEL, now, reason, by=by)
 
 
+def lost_worker(snapshot: Snapshot, policy: RetryPolicy) -> Fault:
+    """The story of a run whose process is gone."""
+    run = snapshot.run
+    return Fault(
+        type="worker_lost",
+        message=f"The process that drove this run was lost in {run.state} "
+        f"(attempt {run.attempt} of {policy.attempts}).",
+    )
+
+
 def take_over(
-    snapshot: Snapshot, now: datetime, policy: RetryPolicy, *, jitter: float, at_once: bool
+    snapshot: Snapshot, fault: Fault, now: datetime, policy: RetryPolicy, jitter: float | None
 ) -> Change:
-    """What it changes that the owner of a run is gone: its fence, the attempts, and what it had
-    reserved counts as spent. After the last attempt the run fails.
+    """What it changes that a run has lost its driver: the fence, the attempts; what was reserved
+    counts as spent. After the last attempt the run fails.
 
     Args:
-        snapshot: the run, still owned by the worker that is gone.
+        snapshot: the run, still owned.
+        fault: why.
         now: the time.
         policy: how often and when it is tried again.
-        jitter: a random number in [0, 1).
-        at_once: do not wait (a person asked).
+        jitter: a random number in [0, 1); None to go on at once, where a person asked for it.
     """
     run = snapshot.run
-    story = (
-        f"The process that drove this run was lost in {run.state} (attempt {run.attempt} "
-        f"of {policy.attempts})."
-    )
     columns = {
         "fence": run.fence + 1,
         "used": run.used.plus(turns=run.reserved_turns),
         "owner": None,
         "lease_until": None,
     }
-    fault = Fault(type="worker_lost", message=story)
     if policy.exhausted(run.attempt):
         return stop(snapshot, Trigger.FAIL, now, fault, columns=columns)
-    wait = None if at_once else policy.wait(run.attempt, jitter)
+    wait = policy.wait(run.attempt, 0 if jitter is None else jitter)
     columns |= {"attempt": run.attempt + 1, "not_before": now + wait if wait else None}
     return change(snapshot, Trigger.RETRY, now, error=fault, columns=columns)
 

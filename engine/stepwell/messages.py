@@ -1,10 +1,10 @@
 """What is said to a model and what it says back, in no provider's words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +143,31 @@ class Request:
     turn: int = 0
     attempt: int = 1
     max_output_tokens: int | None = None
+
+
+OnText = Callable[[str], None]
+
+
+@runtime_checkable
+class Provider(Protocol):
+    """One model of one provider. Stateless: every request holds the whole context.
+
+    Attributes:
+        name: the provider; its raw items are replayed to the same name only.
+        model: the full name, as `--model` takes it and as the history shows it.
+    """
+
+    name: str
+    model: str
+
+    def complete(self, request: Request, on_text: OnText) -> Reply:
+        """Make one model call.
+
+        Args:
+            request: all that the model is to know.
+            on_text: called with pieces of the text as they arrive; what is returned is complete.
+
+        Raises:
+            ProviderError: the call failed; nothing of it counts.
+        """
+        ...

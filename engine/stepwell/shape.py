@@ -1,4 +1,4 @@
-"""JSON Schema of a tool's parameters: made tidy and closed, and asked what one place in it wants."""
+"""The JSON Schema of a tool's parameters: made tidy and closed, and asked what it wants where."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -102,7 +102,14 @@ class Shape:
     @property
     def names(self) -> list[str]:
         """The names that an object here may have."""
-        return list(dict.fromkeys(n for one in self.alternatives for n in one.get("properties", ())))
+        return list(
+            dict.fromkeys(n for one in self.alternatives for n in one.get("properties", ()))
+        )
+
+    @property
+    def choices(self) -> list[Any]:
+        """The values that are listed one by one."""
+        return [choice for one in self.alternatives for choice in _choices(one) or ()]
 
     def child(self, key: str | int) -> "Shape":
         """The place one step further in."""
@@ -115,7 +122,7 @@ class Shape:
         To Python 1, 1.0 and True are equal; a choice of 1 does not mean `true`.
         """
         for one in self.alternatives:
-            choices = [one["const"]] if "const" in one else one.get("enum")
+            choices = _choices(one)
             if choices is None:
                 if kind(value) in _kinds(one):
                     return True
@@ -124,12 +131,16 @@ class Shape:
         return False
 
 
+def _choices(schema: Schema) -> list[Any] | None:
+    return [schema["const"]] if "const" in schema else schema.get("enum")
+
+
 def _kinds(schema: Schema) -> frozenset[str]:
     if "type" in schema:
         stated = schema["type"]
         kinds = {stated} if isinstance(stated, str) else set(stated)
-    elif "const" in schema or "enum" in schema:
-        kinds = {kind(choice) for choice in schema.get("enum", [schema.get("const")])}
+    elif (choices := _choices(schema)) is not None:
+        kinds = {kind(choice) for choice in choices}
     else:
         kinds = set(_KINDS.values())
     return frozenset(kinds | {"integer"} if "number" in kinds else kinds)

@@ -145,7 +145,7 @@ class _Turn:
 def faulted(
     snapshot: Snapshot,
     error: ProviderError,
-    model: str,
+    model: str | None,
     now: datetime,
     policy: RetryPolicy,
     jitter: float,

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepwell.errors import WorkflowDefinitionError
+from stepwell.messages import Provider
 from stepwell.tool import Tool
-
-if TYPE_CHECKING:
-    from stepwell.providers import Provider
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +55,7 @@ class Workflow:
 
     name: str
     tools: Sequence[Tool] = field(default=(), kw_only=True)
-    model: "str | Provider | None" = field(default=None, kw_only=True)
+    model: str | Provider | None = field(default=None, kw_only=True)
     limits: Limits = field(default=Limits(), kw_only=True)
     approvals: Approvals = field(default=Approvals(), kw_only=True)
     parallel: int = field(default=5, kw_only=True)

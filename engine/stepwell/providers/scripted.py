@@ -9,8 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stepwell.errors import ConfigurationError, ProviderError
-from stepwell.messages import Reply, Request, StopReason, ToolCall, Usage
-from stepwell.providers import OnText
+from stepwell.messages import OnText, Reply, Request, StopReason, ToolCall, Usage
 
 Line = Reply | ProviderError | Callable[[Request], Reply]
 

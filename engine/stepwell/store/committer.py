@@ -29,8 +29,8 @@ class Committer:
     tried alone. (Savepoints would not do: a full disk rolls back what is under them as well.)
     """
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
-        self._connect = connect
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
         self._queue: SimpleQueue[_Item | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="stepwell-committer", daemon=True)
         self._thread.start()
@@ -53,15 +53,13 @@ class Committer:
         self._thread.join()
 
     def _work(self) -> None:
-        connection: sqlite3.Connection | None = None
+        cursor = self._connection.cursor()
         while (batch := self._take()) is not None:
             try:
-                connection = connection or self._connect()
-                self._commit(connection.cursor(), batch)
+                self._commit(cursor, batch)
             except BaseException as error:  # noqa: BLE001 - each waiting caller gets it
                 _fail(batch, error)
-        if connection is not None:
-            connection.close()
+        self._connection.close()
 
     def _take(self) -> list[_Item] | None:
         first = self._queue.get()
@@ -82,10 +80,9 @@ class Committer:
     def _commit(self, cursor: sqlite3.Cursor, batch: list[_Item]) -> None:
         try:
             results = _transaction(cursor, [operation for operation, _ in batch])
-        except Exception as error:
+        except Exception:
             if len(batch) == 1:
                 raise
-            del error
             for item in batch:
                 try:
                     self._commit(cursor, [item])

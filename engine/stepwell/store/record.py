@@ -3,7 +3,7 @@
 import sqlite3
 from dataclasses import replace
 
-from sqlalchemy import bindparam, case, null, update
+from sqlalchemy import Boolean, bindparam, case, null, update
 
 from stepwell.change import Change
 from stepwell.errors import KeyConflict, LeaseLost
@@ -11,6 +11,7 @@ from stepwell.machine import LIVE
 from stepwell.snapshot import RunRow
 from stepwell.store import rows
 from stepwell.store.prepared import Prepared, insert
+from stepwell.store.types import milliseconds
 from stepwell.store.tables import approval, call, message, note, run, transition
 
 # Written by others than the driver: by claims, heartbeats, cancels.
@@ -33,7 +34,7 @@ _RELEASE = Prepared(
     _guarded.values(
         owner=null(),
         lease_until=null(),
-        cancel_requested=case((bindparam("live"), run.c.cancel_requested), else_=null()),
+        cancel_requested=case((bindparam("live", type_=Boolean()), run.c.cancel_requested), else_=null()),
     )
 )
 _INSERT_RUN = insert(run)
@@ -133,6 +134,5 @@ def _is_there_already(cursor: sqlite3.Cursor, change: Change) -> bool:
     """Whether this very transition was committed by an earlier try that did not hear of it."""
     assert change.before is not None  # noqa: S101
     found = cursor.execute(_ALREADY, (change.before.number, change.run.seq)).fetchone()
-    wanted = rows.transition_values(change, change.before.number, None)
-    at = int(wanted["at"].timestamp() * 1000)
-    return found is not None and tuple(found) == (at, wanted["trigger"], wanted["fence"])
+    run = change.run
+    return found == (milliseconds(run.updated_at), change.trigger.value, run.fence)

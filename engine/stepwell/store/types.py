@@ -15,6 +15,11 @@ _MILLISECOND = timedelta(milliseconds=1)
 _PICODOLLARS = 10**12
 
 
+def milliseconds(moment: datetime) -> int:
+    """An aware datetime as milliseconds since 1970, UTC."""
+    return (moment - _EPOCH) // _MILLISECOND
+
+
 class Milliseconds(TypeDecorator[datetime]):
     """An aware datetime as milliseconds since 1970, UTC."""
 
@@ -22,7 +27,7 @@ class Milliseconds(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
-        return None if value is None else (value - _EPOCH) // _MILLISECOND
+        return None if value is None else milliseconds(value)
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
         return None if value is None else _EPOCH + value * _MILLISECOND

@@ -1,0 +1,208 @@
+"""Runs the calls of one driven run, each on its own thread. Whatever a tool does, it has an end."""
+
+import inspect
+import math
+import threading
+from collections.abc import Awaitable, Mapping
+from concurrent.futures import Future
+from contextvars import copy_context
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, overload
+
+from stepwell import clock
+from stepwell.background import Raised, submit, suspect
+from stepwell.envelope import Envelope, Unserialisable, clean, failure, jsonable, success
+from stepwell.errors import ArgumentsError, StepwellError
+from stepwell.machine import CallStatus
+from stepwell.tool import Tool, ToolContext
+
+MAX_MESSAGE = 20_000
+_SLICE = 1.0  # a wait is cut into slices, so that a clock that was moved is noticed
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """What became of one call.
+
+    Attributes:
+        status: OK, ERROR or IN_DOUBT.
+        outcome: the envelope, uncut.
+        notes: what the tool wants kept.
+        ms: how long it took.
+    """
+
+    status: CallStatus
+    outcome: Envelope
+    notes: tuple[str, ...]
+    ms: int
+
+
+class Dispatcher:
+    """The calls of one run that are under way."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, _Job] = {}
+        self._finished: SimpleQueue[_Job] = SimpleQueue()
+
+    @property
+    def running(self) -> frozenset[int]:
+        """The numbers of the calls that have started and not been given back by `next`."""
+        return frozenset(self._jobs)
+
+    def start(
+        self, number: int, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
+    ) -> None:
+        """Begin one call; its outcome comes from `next`."""
+        if number in self._jobs:
+            raise ValueError(f"call {number} is running")
+        job = _Job(number, tool, arguments, context, self._finished)
+        self._jobs[number] = job
+        job.start()
+
+    @overload
+    def next(self) -> tuple[int, Dispatched]: ...
+    @overload
+    def next(self, timeout: float | None) -> tuple[int, Dispatched] | None: ...
+    def next(self, timeout: float | None = None) -> tuple[int, Dispatched] | None:
+        """Wait until a call has finished or timed out; None after `timeout` seconds without one."""
+        if not self._jobs and timeout is None:
+            raise LookupError("no call is running")
+        patience = clock.monotonic() + (math.inf if timeout is None else timeout)
+        while True:
+            now = clock.monotonic()
+            due = min([patience, *(job.deadline for job in self._jobs.values())])
+            job = self._arrived(min(max(due - now, 0), _SLICE))
+            if job is not None:
+                return self._jobs.pop(job.number).number, job.done
+            now = clock.monotonic()
+            late = [job for job in self._jobs.values() if job.deadline <= now]
+            if late:
+                del self._jobs[late[0].number]
+                return late[0].number, late[0].give_up()
+            if now >= patience:
+                return None
+
+    def _arrived(self, wait: float) -> "_Job | None":
+        try:
+            job = self._finished.get(timeout=wait) if wait else self._finished.get_nowait()
+        except Empty:
+            return None
+        return job if self._jobs.get(job.number) is job else None  # else it came too late
+
+    def abandon(self) -> None:
+        """Stop waiting: async calls are cancelled, what the others come to is ignored."""
+        for job in self._jobs.values():
+            job.drop()
+        self._jobs.clear()
+
+
+class _Job:
+    """One call under way."""
+
+    def __init__(
+        self,
+        number: int,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        finished: "SimpleQueue[_Job]",
+    ) -> None:
+        self.number = number
+        self.done = Dispatched(CallStatus.ERROR, {}, (), 0)
+        self._tool, self._arguments, self._context = tool, arguments, context
+        self._finished = finished
+        self._started = clock.monotonic()
+        self.deadline = self._started + tool.timeout
+        self._dropped = False
+        self._awaited: Future[Any] | None = None
+
+    def start(self) -> None:
+        thread = threading.Thread(
+            target=copy_context().run,
+            args=(self._work,),
+            name=f"stepwell-{self._tool.name}-{self.number}",
+            daemon=True,
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:  # no thread to be had
+            self._finish(CallStatus.ERROR, failure("not_started", f"The tool did not run: {error}"))
+
+    def drop(self) -> None:
+        self._dropped = True
+        if self._awaited is not None:
+            self._awaited.cancel()
+
+    def give_up(self) -> Dispatched:
+        """The outcome of a call that took too long."""
+        self.drop()
+        if self._tool.is_async:
+            suspect()
+        late = f"The tool gave no result within {self._tool.timeout:g} seconds"
+        if self._tool.safe_to_repeat:
+            status, outcome = (
+                CallStatus.ERROR,
+                failure("timeout", f"{late}.", "It may be tried again."),
+            )
+        else:
+            status = CallStatus.IN_DOUBT
+            outcome = failure("timeout", f"{late}; whether it had an effect is unknown.")
+        return Dispatched(status, outcome, (), self._ms())
+
+    def _work(self) -> None:
+        if not self._dropped:
+            self._finish(*self._outcome())
+
+    def _finish(self, status: CallStatus, outcome: Envelope) -> None:
+        self.done = Dispatched(status, outcome, tuple(self._context.notes.added), self._ms())
+        self._finished.put(self)
+
+    def _ms(self) -> int:
+        return round((clock.monotonic() - self._started) * 1000)
+
+    def _outcome(self) -> tuple[CallStatus, Envelope]:
+        try:
+            values = self._tool.parameters.validate(self._arguments)
+        except ArgumentsError as error:
+            return CallStatus.ERROR, failure("invalid_arguments", error.message, error.hint)
+        try:
+            result = self._tool.call(values, self._context)
+            if inspect.isawaitable(result):
+                result = self._await(result)
+        except BaseException as error:  # noqa: BLE001  # whatever it is, it is the tool's
+            return CallStatus.ERROR, _failed(error)
+        return _returned(result)
+
+    def _await(self, awaitable: Awaitable[Any]) -> Any:
+        self._awaited = submit(awaitable)
+        if self._dropped:
+            self._awaited.cancel()
+        result = self._awaited.result()
+        if isinstance(result, Raised):
+            raise result.error
+        return result
+
+
+def _returned(result: Any) -> tuple[CallStatus, Envelope]:
+    try:
+        return CallStatus.OK, success(clean(jsonable(result)))
+    except Unserialisable as error:
+        return CallStatus.ERROR, failure(
+            "unserialisable_result",
+            f"The tool did run, but its result cannot be shown: {error}.",
+            "Do not call it again because of this.",
+        )
+
+
+def _failed(error: BaseException) -> Envelope:
+    name = type(error).__name__
+    try:
+        message = (error.message if isinstance(error, StepwellError) else str(error)).strip()
+    except Exception:  # noqa: BLE001  # even its text may fail
+        message = ""
+    if len(message) > MAX_MESSAGE:
+        message = f"{message[:MAX_MESSAGE]}… [{len(message) - MAX_MESSAGE:,} characters left out]"
+    hint = error.hint if isinstance(error, StepwellError) else ""
+    failed: Envelope = clean(failure(name, message or name, hint))
+    return failed

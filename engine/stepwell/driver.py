@@ -1,0 +1,147 @@
+"""Drives one run: decide, perform, record, until it waits or has ended."""
+
+import logging
+import random
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from stepwell import clock
+from stepwell.change import Change
+from stepwell.decide import AskModel, Finish, Record, RunCalls, Wait, conclude, decide
+from stepwell.errors import LeaseLost, StoreError
+from stepwell.intervention import interrupt, take_over
+from stepwell.lease import Lease, Leases
+from stepwell.machine import LIVE
+from stepwell.messages import OnText
+from stepwell.perform import Connect, Performer
+from stepwell.retry import RetryPolicy
+from stepwell.snapshot import Fault, Snapshot
+from stepwell.store import Store
+from stepwell.workflow import Workflow
+
+log = logging.getLogger("stepwell")
+OnTransition = Callable[[Change], None]
+
+# Seconds between tries to record an outcome that the database could not take.
+RECORD_AGAIN = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """Takes claimed runs as far as they go.
+
+    Attributes:
+        on_transition: told of every transition after it was committed.
+        on_text: gets the text of replies as it arrives.
+    """
+
+    store: Store
+    leases: Leases
+    policy: RetryPolicy
+    on_transition: OnTransition
+    on_text: OnText
+
+    def drive(self, workflow: Workflow, connect: Connect, snapshot: Snapshot) -> None:
+        """Go on until the run waits for something or has ended; then it has no owner any more.
+
+        Args:
+            workflow: what the run is an execution of.
+            connect: gives the provider, when the first model call is made.
+            snapshot: the run, claimed by this process.
+
+        Raises:
+            StoreError: what came of an effect could not be recorded while the lease was held.
+        """
+        run = snapshot.run
+        lease = self.leases.hold(run.number, run.fence, run.lease_until or self.leases.until())
+        performer = Performer(workflow, connect, self.on_text)
+        try:
+            self._steps(workflow, performer, snapshot, lease)
+        except LeaseLost as lost:
+            log.warning("Lease lost: %s", lost)
+        except StoreError:
+            raise
+        except Exception as error:
+            log.exception("Run %s: the driver failed.", run.id)
+            fault = Fault(type="internal_error", message=f"{type(error).__name__}: {error}")
+            self._give_back(
+                snapshot,
+                lambda fresh: take_over(fresh, fault, clock.now(), self.policy, random.random()),  # noqa: S311
+            )
+        except BaseException as error:
+            reason = _why(error)
+            self._give_back(snapshot, lambda fresh: interrupt(fresh, reason, clock.now()))
+            raise
+        finally:
+            performer.abandon()
+            self.leases.drop(lease)
+
+    def _steps(
+        self, workflow: Workflow, performer: Performer, snapshot: Snapshot, lease: Lease
+    ) -> None:
+        while True:
+            if lease.cancel_requested is not None:
+                snapshot.run = replace(snapshot.run, cancel_requested=lease.cancel_requested)
+            match decide(workflow, snapshot, clock.now()):
+                case Finish():
+                    return
+                case Record(change):
+                    self._record(snapshot, change, lease)
+                case Wait(until):
+                    if snapshot.run.owner is None or until is None:
+                        return
+                    self._wait(until, lease)
+                case AskModel() | RunCalls() as command:
+                    if not self.leases.secure(lease):
+                        raise LeaseLost(f"Run {snapshot.run.id} was taken over; nothing was begun.")
+                    outcome = performer.perform(command, snapshot)
+                    jitter = random.random()  # noqa: S311 - no secret
+                    now = clock.now()
+                    change = conclude(workflow, snapshot, outcome, now, self.policy, jitter)
+                    self._record(snapshot, change, lease)
+
+    def _record(self, snapshot: Snapshot, change: Change, lease: Lease) -> None:
+        """Commit. While it fails, nothing else of this run begins; it is tried while we may."""
+        while True:
+            try:
+                self.store.record(snapshot, change)
+            except StoreError as error:
+                if not lease.is_held():
+                    raise
+                log.warning("Run %s: %s Trying again.", snapshot.run.id, error.message)
+                lease.news.wait(RECORD_AGAIN)
+            else:
+                break
+        self.on_transition(change)
+
+    def _wait(self, until: datetime, lease: Lease) -> None:
+        seconds = (until - clock.now()).total_seconds()
+        if seconds > 0:
+            lease.news.wait(min(seconds, self.policy.keep_lease.total_seconds()))
+
+    def _give_back(self, snapshot: Snapshot, how: Callable[[Snapshot], Change]) -> None:
+        """Release the run, and say so in its history. What was being recorded may have come first."""
+        for _ in range(3):
+            fresh = self.store.load(snapshot.run.number)
+            run = fresh.run
+            if run.fence != snapshot.run.fence or run.owner is None or run.state not in LIVE:
+                return
+            try:
+                change = how(fresh)
+                self.store.record(fresh, change)
+            except LeaseLost:
+                continue
+            else:
+                self.on_transition(change)
+                return
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "SIGINT"
+    code = error.code if isinstance(error, SystemExit) else None
+    if isinstance(code, int) and code > 128:
+        return signal.Signals(code - 128).name
+    return type(error).__name__

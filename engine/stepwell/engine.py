@@ -1,0 +1,416 @@
+"""The facade that users, the command line and the web call."""
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self, TypedDict, Unpack
+
+from ulid import ULID
+
+from stepwell import clock
+from stepwell.approval import Answer, Verdict, decide_approval
+from stepwell.change import Change
+from stepwell.driver import Driver
+from stepwell.envelope import clean
+from stepwell.errors import (
+    ApprovalClosed,
+    InvalidInput,
+    KeyConflict,
+    LeaseLost,
+    RunNotResumable,
+    UnknownWorkflow,
+    WorkflowDefinitionError,
+)
+from stepwell.intervention import Start, cancel, resume, start
+from stepwell.lease import Leases
+from stepwell.machine import LIVE, State
+from stepwell.messages import OnText
+from stepwell.retry import RetryPolicy
+from stepwell.settings import Settings, load
+from stepwell.snapshot import ApprovalKind, ApprovePolicy, Snapshot
+from stepwell.store import Store, find, inspect
+from stepwell.store.connections import database_file
+from stepwell.views import ApprovalView, HistoryEntry, Run, RunDetail
+from stepwell.watch import OnTransition, Watch
+from stepwell.worker import Worker
+from stepwell.workflow import Workflow
+
+Decider = Callable[[ApprovalView], bool | Answer | None]
+
+# Another process may change a run between our reading and our writing it; then both are repeated.
+TRIES = 20
+_NOT_GIVEN: Any = object()
+
+
+class RunOptions(TypedDict, total=False):
+    """How a run is started.
+
+    Attributes:
+        key: unique for each workflow: the same key finds its run again.
+        user: whom it is for.
+        model: instead of the workflow's own.
+        max_turns, max_tool_calls: instead of the workflow's own limits.
+    """
+
+    key: str | None
+    user: str | None
+    model: str | None
+    max_turns: int | None
+    max_tool_calls: int | None
+
+
+class Engine:
+    """Starts, drives, decides about and shows the runs of one database.
+
+    Args:
+        database: an SQLite URL or a file's path; by default the setting `database_url`.
+        workflows: those that this process knows: a list, or a module that has them as attributes.
+        settings: by default read from the environment, `.env` and pyproject.toml.
+
+    Raises:
+        ConfigurationError, StoreError: a setting or the database cannot be used.
+    """
+
+    def __init__(
+        self,
+        database: str | Path | None = None,
+        *,
+        workflows: Iterable[Workflow] | ModuleType = (),
+        settings: Settings | None = None,
+    ) -> None:
+        self.settings = settings or load()
+        self.workflows = _by_name(workflows)
+        file = database_file(str(database or self.settings.database_url))
+        self.store = Store(file, self.settings.synchronous)
+        heartbeat = timedelta(seconds=self.settings.heartbeat)
+        self._leases = Leases(self.store, self.settings.lease_length, heartbeat)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Finish what is being written and close the database."""
+        self._leases.close()
+        self.store.close()
+
+    def submit(
+        self,
+        workflow: str,
+        input: str,  # noqa: A002 - the name that users know
+        *,
+        approve: ApprovePolicy | str = ApprovePolicy.PARK,
+        **options: Unpack[RunOptions],
+    ) -> RunDetail:
+        """Insert a run, for `work` or a worker to drive; or find the one that has the same key.
+
+        Args:
+            workflow: its name.
+            input: what the user says.
+            approve: what becomes of calls that need a person: "park", "deny" or "all".
+            options: see `RunOptions`.
+
+        Raises:
+            UnknownWorkflow, InvalidInput, ConfigurationError: nothing was started.
+            KeyConflict: the key belongs to a run with another input.
+        """
+        return self._detail(self._submit(workflow, input, approve, options))
+
+    def run(
+        self,
+        workflow: str,
+        input: str,  # noqa: A002 - the name that users know
+        *,
+        approve: ApprovePolicy | str | Decider = ApprovePolicy.PARK,
+        on_transition: OnTransition | None = None,
+        on_text: OnText | None = None,
+        **options: Unpack[RunOptions],
+    ) -> RunDetail:
+        """`submit`, then drive until the run has ended or waits.
+
+        Args:
+            workflow, input, options: as for `submit`.
+            approve: also a function of the question that returns True, False, an `Answer`, or None
+                to leave the run parked. A call in doubt takes an `Answer` only.
+            on_transition: told of every transition.
+            on_text: gets the text of replies as it arrives.
+        """
+        decider = approve if callable(approve) else None
+        policy = ApprovePolicy.PARK if callable(approve) else approve
+        number = self._submit(workflow, input, policy, options)
+        watch = Watch(self.store, number, on_transition, seq=0)
+        return self._go_on(watch, decider, on_text)
+
+    def resume(
+        self,
+        run: str,
+        *,
+        max_turns: int = 0,
+        max_tool_calls: int = 0,
+        by: str | None = None,
+        approve: Decider | None = None,
+        on_transition: OnTransition | None = None,
+        on_text: OnText | None = None,
+    ) -> RunDetail:
+        """Go on with a run: at once if its process is gone, following it if another one drives it.
+
+        Args:
+            run: its id, an unambiguous beginning of it, or "last".
+            max_turns, max_tool_calls: how much to raise the limits of a capped or failed run.
+            by: who wants it.
+            approve, on_transition, on_text: as for `run`.
+
+        Raises:
+            UnknownRun, UnknownWorkflow, RunNotResumable, ConfigurationError: nothing was changed.
+        """
+        number = self._number(run)
+        before = self.store.load(number).run
+        if before.state not in {State.DONE, State.CANCELLED}:
+            self._check_runnable(before.workflow, before.model)
+        watch = Watch(self.store, number, on_transition, seq=before.seq)
+        self._change(number, lambda s: resume(s, clock.now(), by, max_turns, max_tool_calls))
+        return self._go_on(watch, approve, on_text)
+
+    def work(self, *, until_idle: bool = False) -> None:
+        """Drive whatever is due: for ever, or until nothing is due."""
+        self._worker(None, None).work(until_idle=until_idle)
+
+    def cancel(self, run: str, *, by: str | None = None) -> RunDetail:
+        """End a run: at once if nobody drives it, else its driver does at its next record.
+
+        Raises:
+            RunNotResumable: it has ended otherwise.
+        """
+        number = self._number(run)
+        for _ in range(TRIES):
+            for held in self.store.owned(number):
+                self._worker(None, None).rescue(held, jitter=None)
+            if self.store.request_cancel(number, by or "somebody"):
+                break
+            if self._change(number, lambda s: _cancelled(s, by), tries=1):
+                break
+        return self._detail(number)
+
+    def approvals(self, run: str | None = None) -> list[ApprovalView]:
+        """The questions that wait for a person, the oldest first: one run's, or all."""
+        number = None if run is None else self._number(run)
+        with self.store.reading() as connection:
+            return inspect.approvals(connection, number, pending=True)
+
+    def approve(
+        self,
+        id: str,  # noqa: A002 - the name that users know
+        *,
+        by: str | None = None,
+        edit: dict[str, Any] | None = None,
+        all_of_tool: bool = False,
+        result: Any = _NOT_GIVEN,
+    ) -> ApprovalView:
+        """Let a call run. Decides only; `resume` or a worker goes on.
+
+        Args:
+            id: the question's id, or that of a run with exactly one open question.
+            by: who decides.
+            edit: arguments to run instead.
+            all_of_tool: also every further call of this tool in this run.
+            result: for a call in doubt: it happened, and this is what it returned.
+
+        Raises:
+            UnknownApproval, ApprovalClosed, InvalidDecision: nothing was changed.
+        """
+        happened = {} if result is _NOT_GIVEN else {"happened": True, "result": result}
+        answer = Answer(verdict=Verdict.APPROVE, edit=edit, all_of_tool=all_of_tool, **happened)
+        return self.decide(id, answer, by=by)
+
+    def deny(
+        self,
+        id: str,  # noqa: A002 - the name that users know
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> ApprovalView:
+        """Do not let a call run; for one in doubt: it did not happen. See `approve`."""
+        return self.decide(id, Answer(verdict=Verdict.DENY, reason=reason), by=by)
+
+    def decide(
+        self,
+        id: str,  # noqa: A002 - the name that users know
+        answer: Answer,
+        *,
+        by: str | None = None,
+    ) -> ApprovalView:
+        """Give a person's whole answer to one question. See `approve`."""
+        with self.store.reading() as connection:
+            asked = find.question(connection, id)
+        if asked.status != "pending":
+            raise ApprovalClosed(
+                f"Question {asked.id} is closed: {asked.status}"
+                f"{f' by {asked.decided_by}' if asked.decided_by else ''}. Nothing was changed.",
+                f"See `stepwell show {asked.run}`.",
+            )
+        place = int(asked.id.rpartition("-q")[2])
+
+        def decided(snapshot: Snapshot) -> Change:
+            name = snapshot.run.workflow
+            workflow = self.workflows.get(name, Workflow(name))
+            return decide_approval(workflow, snapshot, place, answer, by, clock.now())
+
+        self._change(self._number(asked.run), decided)
+        with self.store.reading() as connection:
+            return find.question(connection, asked.id)
+
+    def get(self, run: str) -> RunDetail:
+        """One run with everything in it. `run` is an id, the beginning of one, or "last"."""
+        return self._detail(self._number(run))
+
+    def runs(
+        self, *, state: State | str | None = None, workflow: str | None = None, limit: int = 50
+    ) -> list[Run]:
+        """Runs, the newest first."""
+        with self.store.reading() as connection:
+            return inspect.runs(
+                connection,
+                clock.now(),
+                self.settings.lease,
+                state=None if state is None else State(state),
+                workflow=workflow,
+                limit=limit,
+            )
+
+    def history(self, run: str) -> list[HistoryEntry]:
+        """Every transition of one run, in order."""
+        number = self._number(run)
+        with self.store.reading() as connection:
+            return inspect.history(connection, number)
+
+    def _submit(
+        self, workflow: str, text: str, approve: ApprovePolicy | str, options: RunOptions
+    ) -> int:
+        self._check_runnable(workflow, options.get("model"))
+        new = Start(id=str(ULID()), input=_input(text), approve=_policy(approve), **options)
+        try:
+            return self.store.begin(start(self.workflows[workflow], new, clock.now())).number
+        except KeyConflict as conflict:
+            with self.store.reading() as connection:
+                number = find.run_with_key(connection, workflow, str(new.key))
+                if number is None or inspect.input_of(connection, number) != new.input:
+                    raise KeyConflict(
+                        f"{conflict.message} It was started with another input.",
+                        "Use another key, or the same input to find that run again.",
+                    ) from None
+            return number
+
+    def _go_on(self, watch: Watch, decider: Decider | None, on_text: OnText | None) -> RunDetail:
+        """Drive, asking the caller's own function about each question, until it has no answer."""
+        worker = self._worker(watch, on_text)
+        while True:
+            watch.catch_up()
+            worker.advance(watch.number, watch.catch_up)
+            run = self._detail(watch.number)
+            waiting = run.state == State.AWAITING_APPROVAL and decider is not None
+            if not waiting or not self._ask(run, decider):
+                return run
+
+    def _ask(self, run: RunDetail, decider: Decider | None) -> bool:
+        """Whether the caller's function answered any of a run's questions."""
+        answered = False
+        for question in self.approvals(run.id):
+            said = decider(question) if decider else None
+            if isinstance(said, bool) and question.kind == ApprovalKind.APPROVAL:
+                said = Answer(verdict=Verdict.APPROVE if said else Verdict.DENY)
+            if isinstance(said, Answer):
+                self.decide(question.id, said, by="callback")
+                answered = True
+        return answered
+
+    def _change(
+        self, number: int, how: Callable[[Snapshot], Change | None], *, tries: int = TRIES
+    ) -> bool:
+        """Change a run from outside, on what it is at that moment. False if nothing was to do."""
+        for _ in range(tries):
+            snapshot = self.store.load(number)
+            change = how(snapshot)
+            if change is None:
+                return False
+            try:
+                self.store.record(snapshot, change, driven=False)
+            except LeaseLost:
+                continue
+            return True
+        return False
+
+    def _check_runnable(self, workflow: str, model: str | None) -> None:
+        known = self.workflows.get(workflow)
+        if known is None:
+            names = ", ".join(sorted(self.workflows)) or "none"
+            raise UnknownWorkflow(f"There is no workflow {workflow!r}.", f"Known: {names}.")
+        self._worker(None, None).provider(known, model)
+
+    def _worker(self, watch: Watch | None, on_text: OnText | None) -> Worker:
+        settings = self.settings
+        policy = RetryPolicy(
+            attempts=settings.attempts,
+            base=timedelta(seconds=settings.retry_base),
+            ceiling=timedelta(seconds=settings.retry_ceiling),
+        )
+        driver = Driver(
+            store=self.store,
+            leases=self._leases,
+            policy=policy,
+            on_transition=watch.recorded if watch else _ignore,
+            on_text=on_text or _ignore,
+        )
+        return Worker(
+            driver=driver,
+            workflows=self.workflows,
+            default_model=settings.model,
+            root=settings.root,
+        )
+
+    def _number(self, run: str) -> int:
+        with self.store.reading() as connection:
+            return find.run_number(connection, run)
+
+    def _detail(self, number: int) -> RunDetail:
+        with self.store.reading() as connection:
+            return inspect.detail(connection, number, clock.now(), self.settings.lease)
+
+
+def _ignore(_news: object) -> None:
+    """Nobody listens."""
+
+
+def _cancelled(snapshot: Snapshot, by: str | None) -> Change | None:
+    state = snapshot.run.state
+    if state is State.CANCELLED:
+        return None
+    if state not in LIVE:
+        raise RunNotResumable(f"Run {snapshot.run.id} is {state} already: nothing was cancelled.")
+    return cancel(snapshot, by, clock.now())
+
+
+def _by_name(workflows: Iterable[Workflow] | ModuleType) -> dict[str, Workflow]:
+    if isinstance(workflows, ModuleType):
+        workflows = [w for w in vars(workflows).values() if isinstance(w, Workflow)]
+    found: dict[str, Workflow] = {}
+    for workflow in workflows:
+        if found.setdefault(workflow.name, workflow) is not workflow:
+            raise WorkflowDefinitionError(f"There are two workflows named {workflow.name!r}.")
+    return found
+
+
+def _input(text: str) -> str:
+    if not text.strip():
+        raise InvalidInput("The input is empty.", "Say what the run is to do.")
+    return str(clean(text))
+
+
+def _policy(approve: ApprovePolicy | str) -> ApprovePolicy:
+    try:
+        return ApprovePolicy(approve)
+    except ValueError:
+        choices = ", ".join(ApprovePolicy)
+        raise InvalidInput(f"approve cannot be {approve!r}.", f"Choices: {choices}.") from None

@@ -1,0 +1,129 @@
+"""The leases of this process: who drives what, until when, kept alive by a heartbeat."""
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from stepwell import clock
+from stepwell.errors import StoreError
+from stepwell.store import Store
+
+
+@dataclass(slots=True)
+class Lease:
+    """One run's lease, by both clocks: the wall's may jump, the monotonic one stops in a suspend.
+
+    Attributes:
+        cancel_requested: who asked for the run's end, as the last heartbeat saw it.
+        news: set when the lease is lost or an end is asked for; waits end early.
+    """
+
+    number: int
+    fence: int
+    until: datetime
+    until_monotonic: float
+    lost: bool = False
+    cancel_requested: str | None = None
+    news: threading.Event = field(default_factory=threading.Event)
+
+    def is_held(self) -> bool:
+        """Whether an effect may begin."""
+        return (
+            not self.lost and clock.now() < self.until and clock.monotonic() < self.until_monotonic
+        )
+
+
+@dataclass(slots=True)
+class Leases:
+    """All leases of this process, renewed together.
+
+    Args:
+        store: where they are kept.
+        length: how long a silent driver keeps a run.
+        every: how often they are renewed.
+    """
+
+    store: Store
+    length: timedelta
+    every: timedelta
+    _held: dict[int, Lease] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _ticker: Any = None
+    _pid: int = 0
+
+    def until(self) -> datetime:
+        """When a lease taken now ends."""
+        return clock.now() + self.length
+
+    def hold(self, number: int, fence: int, until: datetime) -> Lease:
+        """Keep this lease alive from now on."""
+        seconds = (until - clock.now()).total_seconds()
+        lease = Lease(number, fence, until, clock.monotonic() + seconds)
+        with self._lock:
+            self._held[number] = lease
+            self._start_ticking()
+        return lease
+
+    def drop(self, lease: Lease) -> None:
+        """Let it run out."""
+        with self._lock:
+            if self._held.get(lease.number) is lease:
+                del self._held[lease.number]
+
+    def renew(self) -> None:
+        """Extend every lease; mark those that somebody else has taken."""
+        with self._lock:
+            held = dict(self._held)
+        if not held:
+            return
+        now = clock.now()
+        until, until_monotonic = now + self.length, clock.monotonic() + self.length.total_seconds()
+        fences = {number: lease.fence for number, lease in held.items()}
+        ours = self.store.renew(fences, now, until)
+        for number, lease in held.items():
+            if number not in ours:
+                lease.lost = True
+                lease.news.set()
+                continue
+            lease.until, lease.until_monotonic = until, until_monotonic
+            if ours[number] is not None:
+                lease.cancel_requested = ours[number]
+                lease.news.set()
+
+    def secure(self, lease: Lease) -> bool:
+        """Whether an effect may begin under this lease, renewing it first where it ran out."""
+        if not lease.is_held() and not lease.lost:
+            self.renew()
+        return lease.is_held()
+
+    def close(self) -> None:
+        """Stop renewing."""
+        with self._lock:
+            if self._ticker is not None:
+                self._ticker.shutdown(wait=False)
+                self._ticker = None
+
+    def _start_ticking(self) -> None:
+        if self._ticker is not None and self._pid == os.getpid():
+            return  # a fork has no thread of its parent's
+        self._pid = os.getpid()
+        from apscheduler.schedulers.background import BackgroundScheduler
+
+        self._ticker = BackgroundScheduler(timezone=UTC, daemon=True)
+        self._ticker.add_job(
+            _quietly(self.renew), "interval", seconds=self.every.total_seconds(), coalesce=True
+        )
+        self._ticker.start()
+
+
+def _quietly(renew: Callable[[], None]) -> Callable[[], None]:
+    def beat() -> None:
+        try:
+            renew()
+        except StoreError:
+            pass  # the next beat tries again; until then the drivers check the lease they have
+
+    return beat

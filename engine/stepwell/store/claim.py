@@ -1,0 +1,133 @@
+"""Who drives which run: claims, leases, cancel requests, and owners that are gone."""
+
+import sqlite3
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from stepwell.envelope import dumps
+from stepwell.machine import LIVE
+from stepwell.owner import Owner, is_gone
+from stepwell.store.prepared import insert
+from stepwell.store.tables import worker
+from stepwell.store.types import milliseconds
+
+_LIVE = ", ".join(f"'{state}'" for state in LIVE)
+_REGISTER = insert(worker)
+
+# A parked run is due only when a question of it has expired, which is what `not_before` says.
+_DUE = f"""
+    owner IS NULL AND state IN ({_LIVE}) AND coalesce(not_before, 0) <= :now
+    AND (state <> 'awaiting_approval' OR not_before IS NOT NULL)
+    AND workflow IN (SELECT value FROM json_each(:workflows))"""
+_CLAIM = f"""
+    UPDATE run SET owner = :owner, lease_until = :until, fence = fence + 1
+    WHERE number = (SELECT number FROM run WHERE {_DUE} AND coalesce(:number, number) = number
+                    ORDER BY number LIMIT 1)
+    RETURNING number"""  # noqa: S608 - no input is put into the text
+_RENEW = """
+    UPDATE run SET lease_until = :until
+    WHERE owner = :owner
+        AND (number, fence) IN (SELECT value ->> 0, value ->> 1 FROM json_each(:leases))
+    RETURNING number, cancel_requested"""
+_SEEN = "UPDATE worker SET seen_at = :now WHERE number = :owner"
+_CANCEL = """
+    UPDATE run SET cancel_requested = :by
+    WHERE number = :number AND owner IS NOT NULL RETURNING number"""
+_OWNED = """
+    SELECT r.number, r.fence, r.lease_until, w.host, w.boot, w.namespace, w.pid, w.started
+    FROM run r JOIN worker w ON w.number = r.owner
+    WHERE r.owner IS NOT NULL AND coalesce(:number, r.number) = r.number ORDER BY r.number"""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A run that some process drives, or drove.
+
+    Attributes:
+        lease_until: when its lease ends, in milliseconds since 1970.
+    """
+
+    number: int
+    fence: int
+    lease_until: int
+    owner: Owner
+
+    def is_stuck(self, now: datetime, longest: float) -> bool:
+        """Whether its owner is gone, or silent for longer than its lease.
+
+        Args:
+            now: the time.
+            longest: seconds; a lease that ends later than that from now was written by a clock
+                that has been set back since, and counts as over.
+        """
+        left = (self.lease_until - milliseconds(now)) / 1000
+        return not 0 < left <= longest or is_gone(self.owner)
+
+
+def register(cursor: sqlite3.Cursor, owner: Owner, now: datetime) -> int:
+    """The number of a new worker."""
+    values = {
+        "host": owner.host,
+        "boot": owner.boot,
+        "namespace": owner.namespace,
+        "pid": owner.pid,
+        "started": owner.started,
+        "seen_at": now,
+    }
+    ((number,),) = _REGISTER.execute(cursor, values).fetchall()
+    return int(number)
+
+
+def claim(
+    cursor: sqlite3.Cursor,
+    *,
+    owner: int,
+    now: datetime,
+    until: datetime,
+    workflows: Collection[str],
+    number: int | None,
+) -> int | None:
+    """The number of the oldest due run, now driven by `owner`; or of the one asked for, if due."""
+    values = {
+        "owner": owner,
+        "now": milliseconds(now),
+        "until": milliseconds(until),
+        "workflows": dumps(sorted(workflows)),
+        "number": number,
+    }
+    found = cursor.execute(_CLAIM, values).fetchall()
+    return int(found[0][0]) if found else None
+
+
+def renew(
+    cursor: sqlite3.Cursor, owner: int, leases: Mapping[int, int], now: datetime, until: datetime
+) -> dict[int, str | None]:
+    """Extend all leases of a process in one statement.
+
+    Args:
+        cursor: the writer's.
+        owner: the worker's number.
+        leases: fence by run; one whose fence has grown since is not this worker's any more.
+        now: the time.
+        until: when the leases end.
+
+    Returns:
+        the runs that are still its own, each with who asked for its end, if anybody did.
+    """
+    pairs = dumps([list(pair) for pair in leases.items()])
+    values = {"until": milliseconds(until), "owner": owner, "leases": pairs}
+    found = cursor.execute(_RENEW, values).fetchall()
+    cursor.execute(_SEEN, {"now": milliseconds(now), "owner": owner})
+    return dict(found)
+
+
+def request_cancel(cursor: sqlite3.Cursor, number: int, by: str) -> bool:
+    """Ask the driver of a run to end it. False if nobody drives it."""
+    return bool(cursor.execute(_CANCEL, {"number": number, "by": by}).fetchall())
+
+
+def owned(cursor: sqlite3.Cursor, number: int | None) -> list[Owned]:
+    """Every run that has an owner, or the one asked for."""
+    found = cursor.execute(_OWNED, {"number": number}).fetchall()
+    return [Owned(n, fence, until, Owner(*owner)) for n, fence, until, *owner in found]

@@ -1,0 +1,71 @@
+"""Which run or question a person means: an id, the beginning of one, or "last"."""
+
+import re
+
+from sqlalchemy import Connection, select
+
+from stepwell.errors import UnknownApproval, UnknownRun
+from stepwell.store.inspect import approvals
+from stepwell.store.tables import run
+from stepwell.views import ApprovalView
+
+# https://github.com/ulid/spec: Crockford's base 32
+_ULID_PREFIX = re.compile(r"[0-9A-HJKMNP-TV-Z]{1,26}\Z")
+_QUESTION = re.compile(r"(?P<run>[0-9A-Za-z]+)-q(?P<number>[0-9]+)\Z")
+
+
+def run_number(connection: Connection, text: str) -> int:
+    """The number of the run that `text` means.
+
+    Raises:
+        UnknownRun: none, or several.
+    """
+    query = select(run.c.number, run.c.id).order_by(run.c.number.desc()).limit(4)
+    if text != "last":
+        if not _ULID_PREFIX.match(text.upper()):
+            raise UnknownRun(f"{text!r} is no id of a run.", "`stepwell runs` lists them.")
+        query = query.where(run.c.id.startswith(text.upper(), autoescape=True))
+    found = connection.execute(query).all()
+    if not found:
+        what = "There is no run yet." if text == "last" else f"No run's id begins with {text!r}."
+        raise UnknownRun(what, "`stepwell runs` lists them.")
+    if len(found) > 1 and text != "last" and len(text) < len(found[0].id):
+        ids = ", ".join(row.id for row in found[:3])
+        more = ", ..." if len(found) > 3 else ""
+        raise UnknownRun(f"Several runs begin with {text!r}: {ids}{more}.", "Give more of the id.")
+    return int(found[0].number)
+
+
+def run_with_key(connection: Connection, workflow: str, key: str) -> int | None:
+    """The number of the run that has this key."""
+    query = select(run.c.number).where(run.c.workflow == workflow, run.c.key == key)
+    return connection.execute(query).scalar()
+
+
+def question(connection: Connection, text: str, *, pending: bool = True) -> ApprovalView:
+    """The question that `text` means: its own id, or that of a run with exactly one open.
+
+    Args:
+        connection: a reader's.
+        text: what was given.
+        pending: of a run's questions, only the open ones count.
+
+    Raises:
+        UnknownApproval, UnknownRun: none is meant, or several are.
+    """
+    exact = _QUESTION.match(text)
+    if exact:
+        number = run_number(connection, exact["run"])
+        for one in approvals(connection, number):
+            if one.id.endswith(f"-q{exact['number']}"):
+                return one
+        raise UnknownApproval(f"There is no question {text}.", "`stepwell approvals` lists them.")
+    found = approvals(connection, run_number(connection, text), pending=pending)
+    if not found:
+        raise UnknownApproval(
+            f"Run {text} has no open question.", "`stepwell approvals` lists all there are."
+        )
+    if len(found) > 1:
+        ids = ", ".join(one.id for one in found)
+        raise UnknownApproval(f"Run {text} has several open questions.", f"Name one of: {ids}.")
+    return found[0]

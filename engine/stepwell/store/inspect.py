@@ -1,0 +1,230 @@
+"""Reading runs for people and programs: the public views, built from the rows."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Select, func, select
+
+from stepwell.envelope import dumps
+from stepwell.machine import State
+from stepwell.owner import Owner
+from stepwell.snapshot import ApprovalStatus
+from stepwell.store.claim import Owned
+from stepwell.store.tables import approval, call, message, run, transition, worker
+from stepwell.store.types import milliseconds
+from stepwell.views import (
+    ApprovalView,
+    CallView,
+    HistoryEntry,
+    LimitsView,
+    MessageView,
+    Run,
+    RunDetail,
+    TraceStep,
+    UsedView,
+)
+
+_OWNER = [c.label(f"worker_{c.name}") for c in worker.c]
+_NAMES = {f.name for f in fields(Run)}
+
+
+def _runs() -> Select[Any]:
+    first = (message.c.run == run.c.number) & (message.c.number == 1)
+    return (
+        select(run, message.c.text.label("input"), *_OWNER)
+        .join(message, first)
+        .outerjoin(worker, worker.c.number == run.c.owner)
+    )
+
+
+def runs(
+    connection: Connection,
+    now: datetime,
+    longest_lease: float,
+    *,
+    state: State | None,
+    workflow: str | None,
+    limit: int,
+) -> list[Run]:
+    """Runs, the newest first."""
+    query = _runs().order_by(run.c.number.desc()).limit(limit)
+    if state is not None:
+        query = query.where(run.c.state == state.value)
+    if workflow is not None:
+        query = query.where(run.c.workflow == workflow)
+    found = connection.execute(query).mappings()
+    return [Run(**_run_columns(row, now, longest_lease)) for row in found]
+
+
+def input_of(connection: Connection, number: int) -> str:
+    """What a run was started with."""
+    first = select(message.c.text).where(message.c.run == number, message.c.number == 1)
+    return str(connection.execute(first).scalar_one())
+
+
+def detail(connection: Connection, number: int, now: datetime, longest_lease: float) -> RunDetail:
+    """One run with everything in it."""
+    row = connection.execute(_runs().where(run.c.number == number)).mappings().one()
+    columns = _run_columns(row, now, longest_lease)
+    id_ = columns["id"]
+    wanted = select(call).where(call.c.run == number).order_by(call.c.number)
+    lines = connection.execute(wanted).mappings().all()
+    said = select(message).where(message.c.run == number).order_by(message.c.number)
+    messages = connection.execute(said).mappings().all()
+    by_request: dict[int, list[RowMapping]] = defaultdict(list)
+    for line in lines:
+        by_request[line["requested_seq"]].append(line)
+    return RunDetail(
+        **columns,
+        messages=tuple(_messages(id_, messages, by_request)),
+        calls=tuple(_call(id_, line) for line in lines),
+        approvals=tuple(approvals(connection, number)),
+        trace=tuple(_trace(id_, messages, by_request)),
+    )
+
+
+def approvals(
+    connection: Connection, number: int | None, *, pending: bool = False
+) -> list[ApprovalView]:
+    """Questions, the oldest first: one run's, or all."""
+    asked = (message.c.run == call.c.run) & (message.c.seq == call.c.requested_seq)
+    query = (
+        select(
+            approval,
+            run.c.id.label("run_id"),
+            call.c.tool,
+            func.coalesce(call.c.edited, call.c.arguments).label("shown"),
+            func.coalesce(message.c.reasoning, message.c.text).label("reasoning"),
+        )
+        .join(run, run.c.number == approval.c.run)
+        .join(call, (call.c.run == approval.c.run) & (call.c.number == approval.c.call))
+        .outerjoin(message, asked & (message.c.role == "assistant"))
+        .order_by(approval.c.asked_at, approval.c.run, approval.c.number)
+    )
+    if number is not None:
+        query = query.where(approval.c.run == number)
+    if pending:
+        query = query.where(approval.c.status == ApprovalStatus.PENDING.value)
+    return [_approval(row) for row in connection.execute(query).mappings()]
+
+
+def history(connection: Connection, number: int, after: int = 0) -> list[HistoryEntry]:
+    """Every transition of one run that came after number `after`, in order."""
+    ((id_,),) = connection.execute(select(run.c.id).where(run.c.number == number)).all()
+    touched: dict[int, set[int]] = defaultdict(set)
+    lines = select(call).where(call.c.run == number)
+    for line in connection.execute(lines).mappings():
+        for seq in (line["requested_seq"], line["started_seq"], line["finished_seq"]):
+            touched[seq].add(line["number"])
+    query = (
+        select(transition, *_OWNER)
+        .outerjoin(worker, worker.c.number == transition.c.worker)
+        .where(transition.c.run == number, transition.c.seq > after)
+        .order_by(transition.c.seq)
+    )
+    return [
+        _entry(row, [f"{id_}-{n}" for n in sorted(touched[row["seq"]])])
+        for row in connection.execute(query).mappings()
+    ]
+
+
+def _run_columns(row: RowMapping, now: datetime, longest_lease: float) -> dict[str, Any]:
+    columns = {name: row[name] for name in _NAMES if name in row}
+    owner = _owner(row)
+    stuck = False
+    if owner is not None and row["lease_until"] is not None:
+        until = milliseconds(row["lease_until"])
+        owned = Owned(row["number"], row["fence"], until, owner)
+        stuck = owned.is_stuck(now, longest_lease)
+    return columns | {
+        "owner": f"{owner.host}:{owner.pid}" if owner else None,
+        "stuck": stuck,
+        "limits": LimitsView(max_turns=row["max_turns"], max_tool_calls=row["max_tool_calls"]),
+        "used": UsedView(**{f.name: row[f.name] for f in fields(UsedView)}),
+    }
+
+
+def _owner(row: RowMapping) -> Owner | None:
+    if row["worker_number"] is None:
+        return None
+    return Owner(**{name: row[f"worker_{name}"] for name in Owner.__slots__})
+
+
+def _call(run_id: str, row: RowMapping) -> CallView:
+    id_ = f"{run_id}-{row['number']}"
+    same = {f.name: row[f.name] for f in fields(CallView) if f.name in row}
+    return CallView(
+        **same | {"id": id_, "idempotency_key": id_, "edited_arguments": row["edited"]}
+    )
+
+
+def _messages(
+    run_id: str, rows: Sequence[RowMapping], calls: dict[int, list[RowMapping]]
+) -> Iterable[MessageView]:
+    for row in rows:
+        yield MessageView(
+            seq=row["seq"], role=row["role"], text=row["text"], reasoning=row["reasoning"]
+        )
+        for line in calls[row["seq"]] if row["role"] == "assistant" else ():
+            if line["outcome"] is not None:
+                yield MessageView(
+                    seq=line["finished_seq"],
+                    role="tool",
+                    text=dumps(line["outcome"]),
+                    call=f"{run_id}-{line['number']}",
+                    tool=line["tool"],
+                )
+
+
+def _trace(
+    run_id: str, rows: Sequence[RowMapping], calls: dict[int, list[RowMapping]]
+) -> Iterable[TraceStep]:
+    replies = [row for row in rows if row["role"] == "assistant"]
+    for step, row in enumerate(replies, 1):
+        lines = calls[row["seq"]]
+        thought = row["reasoning"] or (row["text"] if lines else None)
+        if thought:
+            yield TraceStep(step=step, type="reasoning", text=thought)
+        for line in lines:
+            yield TraceStep(
+                step=step,
+                type="tool_call",
+                tool=line["tool"],
+                arguments=line["arguments"] if line["edited"] is None else line["edited"],
+                call=f"{run_id}-{line['number']}",
+            )
+        for line in lines:
+            if line["outcome"] is not None:
+                id_ = f"{run_id}-{line['number']}"
+                text = dumps(line["outcome"])
+                yield TraceStep(
+                    step=step, type="observation", tool=line["tool"], text=text, call=id_
+                )
+
+
+def _approval(row: RowMapping) -> ApprovalView:
+    same = {f.name: row[f.name] for f in fields(ApprovalView) if f.name in row}
+    id_ = row["run_id"]
+    return ApprovalView(
+        **same
+        | {
+            "id": f"{id_}-q{row['number']}",
+            "run": id_,
+            "call": f"{id_}-{row['call']}",
+            "arguments": row["shown"],
+        }
+    )
+
+
+def _entry(row: RowMapping, calls: list[str]) -> HistoryEntry:
+    same = {f.name: row[f.name] for f in fields(HistoryEntry) if f.name in row}
+    owner = _owner(row)
+    usage = None
+    if row["input_tokens"] is not None:
+        names = ("input_tokens", "cached_tokens", "output_tokens")
+        usage = {name: row[name] for name in names}
+    by = row["by"] or (f"{owner.host}:{owner.pid}" if owner else None)
+    return HistoryEntry(**same | {"calls": tuple(calls), "usage": usage, "by": by})

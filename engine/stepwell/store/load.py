@@ -1,0 +1,44 @@
+"""Reading a run whole, once, as its driver needs it."""
+
+from collections import defaultdict
+
+from sqlalchemy import Connection, select
+
+from stepwell.snapshot import Call, Snapshot
+from stepwell.store import rows
+from stepwell.store.tables import approval, call, message, note, run
+
+_SHOWN_OF_A_CALL = [column for column in call.c if column.name != "full_result"]
+
+
+def load(connection: Connection, number: int) -> Snapshot:
+    """The run as it was last recorded; what `Snapshot.extend` would have made of its transitions."""
+    row = connection.execute(select(run).where(run.c.number == number)).mappings().one()
+    snapshot = Snapshot(run=rows.run_row(row))
+    calls: dict[int, list[Call]] = defaultdict(list)
+    wanted = select(*_SHOWN_OF_A_CALL).where(call.c.run == number).order_by(call.c.number)
+    for line in connection.execute(wanted).mappings():
+        calls[line["requested_seq"]].append(rows.stored_call(line))
+    said = select(message).where(message.c.run == number).order_by(message.c.number)
+    for line in connection.execute(said).mappings():
+        stored = rows.stored_message(line)
+        snapshot.extend([stored], calls.pop(stored.seq, []))
+    _load_approvals(connection, number, snapshot)
+    written = select(note.c.text).where(note.c.run == number).order_by(note.c.number)
+    snapshot.notes.extend(connection.execute(written).scalars())
+    return snapshot
+
+
+def _load_approvals(connection: Connection, number: int, snapshot: Snapshot) -> None:
+    asked = select(approval).where(approval.c.run == number).order_by(approval.c.number)
+    for line in connection.execute(asked).mappings():
+        question = rows.stored_approval(line)
+        snapshot.questions = question.number
+        if question.call in snapshot.batch:
+            snapshot.approvals[question.number] = question
+    blanket = (
+        select(call.c.tool)
+        .join(approval, (approval.c.run == call.c.run) & (approval.c.call == call.c.number))
+        .where(approval.c.run == number, approval.c.all_of_tool)
+    )
+    snapshot.blanket.update(connection.execute(blanket).scalars())

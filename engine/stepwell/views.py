@@ -1,0 +1,171 @@
+"""What people and programs are shown of runs: frozen, with the names that the JSON has."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from stepwell.envelope import Envelope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitsView:
+    """How far a run may go."""
+
+    max_turns: int
+    max_tool_calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedView:
+    """What a run has used. `cost` is USD, None where a price is not known."""
+
+    turns: int
+    tool_calls: int
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    cost: Decimal | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageView:
+    """One entry of the transcript; the result of a call has the role "tool"."""
+
+    seq: int
+    role: str
+    text: str
+    reasoning: str | None = None
+    call: str | None = None
+    tool: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallView:
+    """One tool call.
+
+    Attributes:
+        provider_id: the id that the model knows it by.
+        arguments: what the model asked for; `edited_arguments` is what a person put in its place.
+        outcome: the envelope that the model reads, or None while there is none.
+        full_result: the uncut result, where the outcome holds a cut one.
+        ms: how long it ran, in milliseconds.
+    """
+
+    id: str
+    provider_id: str
+    tool: str
+    arguments: Any
+    edited_arguments: dict[str, Any] | None
+    status: str
+    outcome: Envelope | None
+    full_result: str | None
+    idempotency_key: str
+    requested_seq: int
+    started_seq: int | None
+    finished_seq: int | None
+    ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalView:
+    """One question to a person.
+
+    Attributes:
+        kind: "approval" (may it run?) or "in_doubt" (did it happen?).
+        reasoning: what the model said when it asked for the call.
+    """
+
+    id: str
+    run: str
+    call: str
+    kind: str
+    tool: str
+    arguments: Any
+    reasoning: str | None
+    asked_at: datetime
+    expires_at: datetime | None
+    status: str
+    decided_at: datetime | None
+    decided_by: str | None
+    reason: str | None
+    all_of_tool: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceStep:
+    """One step of the reasoning trace; `step` counts model replies."""
+
+    step: int
+    type: str
+    text: str | None = None
+    tool: str | None = None
+    arguments: Any = None
+    call: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry:
+    """One committed transition.
+
+    Attributes:
+        by: the person who caused it, or the process as "host:pid".
+        calls: ids of the calls that it requested, started or finished.
+    """
+
+    seq: int
+    at: datetime
+    trigger: str
+    source: str | None
+    dest: str
+    by: str | None
+    fence: int
+    attempt: int
+    model: str | None
+    calls: tuple[str, ...]
+    usage: dict[str, int] | None
+    cost: Decimal | None
+    error: dict[str, str] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run.
+
+    Attributes:
+        owner: the process that drives it, as "host:pid".
+        stuck: whether that process is gone or silent: the next resume or worker takes over.
+        not_before: nobody goes on earlier: a retry's wait, or when a question expires.
+    """
+
+    id: str
+    workflow: str
+    state: str
+    input: str
+    answer: str | None
+    error: dict[str, str] | None
+    key: str | None
+    user: str | None
+    model: str | None
+    approve: str
+    created_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+    attempt: int
+    not_before: datetime | None
+    owner: str | None
+    lease_until: datetime | None
+    stuck: bool
+    cancel_requested: str | None
+    limits: LimitsView
+    used: UsedView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDetail(Run):
+    """One run with everything in it, in order."""
+
+    messages: tuple[MessageView, ...]
+    calls: tuple[CallView, ...]
+    approvals: tuple[ApprovalView, ...]
+    trace: tuple[TraceStep, ...]

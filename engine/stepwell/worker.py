@@ -1,0 +1,113 @@
+"""Finds runs that somebody has to drive, and drives them: one by id, or whatever is due."""
+
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepwell import clock
+from stepwell.driver import Driver
+from stepwell.errors import ConfigurationError, LeaseLost
+from stepwell.intervention import lost_worker, take_over
+from stepwell.messages import Provider
+from stepwell.providers import resolve
+from stepwell.snapshot import Snapshot
+from stepwell.store.claim import Owned
+from stepwell.workflow import Workflow
+
+log = logging.getLogger("stepwell")
+
+# Seconds between looks at a run that another process drives, or at an empty queue.
+POLL = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """The runs that this process may drive.
+
+    Attributes:
+        driver: what drives them.
+        workflows: those that this process knows; runs of others are never claimed.
+        default_model: for workflows that name none.
+        root: the folder that scripted models' files are relative to.
+    """
+
+    driver: Driver
+    workflows: Mapping[str, Workflow]
+    default_model: str | None
+    root: Path
+
+    def provider(self, workflow: Workflow, model: str | None) -> Provider:
+        """Who answers a run's model calls.
+
+        Raises:
+            ConfigurationError: no model is named, or it does not exist.
+        """
+        wanted = model or workflow.model or self.default_model
+        if wanted is None:
+            raise ConfigurationError(
+                f"Workflow {workflow.name!r} names no model.",
+                "Pass --model, or set STEPWELL_MODEL.",
+            )
+        return resolve(wanted, self.root)
+
+    def advance(self, number: int, follow: Callable[[], None]) -> None:
+        """Take one run as far as it goes now, following it while another process drives it.
+
+        Args:
+            number: the run's.
+            follow: called after every look at a run that is driven elsewhere.
+        """
+        while True:
+            claimed = self._claim(number)
+            if claimed is not None:
+                self._drive(claimed)
+                continue
+            held = self.driver.store.owned(number)
+            if not held:
+                follow()
+                return
+            if not self.rescue(held[0], jitter=None):
+                time.sleep(POLL)
+            follow()
+
+    def work(self, *, until_idle: bool) -> None:
+        """Drive whatever is due, the oldest first; for ever, or until nothing is due."""
+        while True:
+            for held in self.driver.store.owned():
+                self.rescue(held, jitter=random.random())  # noqa: S311 - no secret
+            claimed = self._claim(None)
+            if claimed is not None:
+                self._drive(claimed)
+            elif until_idle:
+                return
+            else:
+                time.sleep(POLL)
+
+    def _claim(self, number: int | None) -> Snapshot | None:
+        leases = self.driver.leases
+        return self.driver.store.claim(self.workflows, clock.now(), leases.until(), number)
+
+    def _drive(self, snapshot: Snapshot) -> None:
+        workflow, model = self.workflows[snapshot.run.workflow], snapshot.run.model
+        self.driver.drive(workflow, lambda: self.provider(workflow, model), snapshot)
+
+    def rescue(self, held: Owned, jitter: float | None) -> bool:
+        """Take a stuck run from its owner. False if it is not stuck, or moved on meanwhile."""
+        driver = self.driver
+        longest = driver.leases.length.total_seconds()
+        if not held.is_stuck(clock.now(), longest):
+            return False
+        snapshot = driver.store.load(held.number)
+        if snapshot.run.fence != held.fence or snapshot.run.owner is None:
+            return False
+        fault = lost_worker(snapshot, driver.policy)
+        change = take_over(snapshot, fault, clock.now(), driver.policy, jitter)
+        try:
+            driver.store.record(snapshot, change)
+        except LeaseLost:
+            return False
+        driver.on_transition(change)
+        return True
