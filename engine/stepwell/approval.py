@@ -49,7 +49,12 @@ def digest(tool: str, arguments: Any) -> str:
 
 
 def decide_approval(
-    workflow: Workflow, snapshot: Snapshot, number: int, answer: Answer, by: str | None, now: datetime
+    workflow: Workflow,
+    snapshot: Snapshot,
+    number: int,
+    answer: Answer,
+    by: str | None,
+    now: datetime,
 ) -> Change:
     """What this answer changes: one decision, and the way on when it was the last one.
 

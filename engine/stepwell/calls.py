@@ -110,9 +110,7 @@ def settle(
         return change(snapshot, Trigger.RESULTS_READY, now, calls=rows, notes=notes)
     fault = Fault(type=LIMIT, message=reached(LIMIT, snapshot.run))
     columns = {"answer": fault.message}
-    return change(
-        snapshot, Trigger.CAP, now, calls=rows, notes=notes, error=fault, columns=columns
-    )
+    return change(snapshot, Trigger.CAP, now, calls=rows, notes=notes, error=fault, columns=columns)
 
 
 def _over_limit(call: Call) -> bool:
@@ -147,7 +145,9 @@ def ask(workflow: Workflow, snapshot: Snapshot, found: Triage, now: datetime) ->
     seq = snapshot.run.seq + 1
     expires_at = now + workflow.approvals.expire_after
     doubted = [replace(call, status=CallStatus.IN_DOUBT) for call in found.doubt]
-    questions = [(call, ApprovalKind.APPROVAL, expires_at) for call in found.ask]
+    questions: list[tuple[Call, ApprovalKind, datetime | None]] = [
+        (call, ApprovalKind.APPROVAL, expires_at) for call in found.ask
+    ]
     questions += [(call, ApprovalKind.IN_DOUBT, None) for call in doubted]
     questions.sort(key=lambda question: question[0].number)
     approvals = [

@@ -1,11 +1,11 @@
-"""Pure: what a run needs next. `decide` names one command; `conclude` turns its outcome into a change."""
+"""Pure: what a run needs next (`decide`), and what the outcome of doing it changes (`conclude`)."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
 from stepwell.approval import expire
 from stepwell.budget import reached, turns_left
-from stepwell.calls import ask, fill, finish, settle, start
+from stepwell.calls import ask, finish, settle, start
 from stepwell.change import Change, change, stop
 from stepwell.envelope import Envelope
 from stepwell.errors import ProviderError

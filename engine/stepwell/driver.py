@@ -26,6 +26,8 @@ OnTransition = Callable[[Change], None]
 
 # Seconds between tries to record an outcome that the database could not take.
 RECORD_AGAIN = 0.25
+# A shell's exit code for a process that a signal ended is this and the signal's number.
+SIGNALLED = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +68,13 @@ class Driver:
         except Exception as error:
             log.exception("Run %s: the driver failed.", run.id)
             fault = Fault(type="internal_error", message=f"{type(error).__name__}: {error}")
+            jitter = random.random()  # noqa: S311 - no secret
             self._give_back(
-                snapshot,
-                lambda fresh: take_over(fresh, fault, clock.now(), self.policy, random.random()),  # noqa: S311
+                snapshot, lambda s: take_over(s, fault, clock.now(), self.policy, jitter)
             )
         except BaseException as error:
             reason = _why(error)
-            self._give_back(snapshot, lambda fresh: interrupt(fresh, reason, clock.now()))
+            self._give_back(snapshot, lambda s: interrupt(s, reason, clock.now()))
             raise
         finally:
             performer.abandon()
@@ -122,7 +124,7 @@ class Driver:
             lease.news.wait(min(seconds, self.policy.keep_lease.total_seconds()))
 
     def _give_back(self, snapshot: Snapshot, how: Callable[[Snapshot], Change]) -> None:
-        """Release the run, and say so in its history. What was being recorded may have come first."""
+        """Release the run and say so; what was being recorded meanwhile may have come first."""
         for _ in range(3):
             fresh = self.store.load(snapshot.run.number)
             run = fresh.run
@@ -142,6 +144,6 @@ def _why(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "SIGINT"
     code = error.code if isinstance(error, SystemExit) else None
-    if isinstance(code, int) and code > 128:
-        return signal.Signals(code - 128).name
+    if isinstance(code, int) and code > SIGNALLED:
+        return signal.Signals(code - SIGNALLED).name
     return type(error).__name__

@@ -132,11 +132,13 @@ class Engine:
         """`submit`, then drive until the run has ended or waits.
 
         Args:
-            workflow, input, options: as for `submit`.
+            workflow: its name.
+            input: what the user says.
             approve: also a function of the question that returns True, False, an `Answer`, or None
                 to leave the run parked. A call in doubt takes an `Answer` only.
             on_transition: told of every transition.
             on_text: gets the text of replies as it arrives.
+            options: see `RunOptions`.
         """
         decider = approve if callable(approve) else None
         policy = ApprovePolicy.PARK if callable(approve) else approve
@@ -159,9 +161,12 @@ class Engine:
 
         Args:
             run: its id, an unambiguous beginning of it, or "last".
-            max_turns, max_tool_calls: how much to raise the limits of a capped or failed run.
+            max_turns: how much to raise that limit of a capped or failed run.
+            max_tool_calls: likewise.
             by: who wants it.
-            approve, on_transition, on_text: as for `run`.
+            approve: a function, as for `run`.
+            on_transition: told of every further transition.
+            on_text: gets the text of replies as it arrives.
 
         Raises:
             UnknownRun, UnknownWorkflow, RunNotResumable, ConfigurationError: nothing was changed.
@@ -394,9 +399,12 @@ def _cancelled(snapshot: Snapshot, by: str | None) -> Change | None:
 
 def _by_name(workflows: Iterable[Workflow] | ModuleType) -> dict[str, Workflow]:
     if isinstance(workflows, ModuleType):
-        workflows = [w for w in vars(workflows).values() if isinstance(w, Workflow)]
+        attributes = vars(workflows).values()
+        return _by_name([value for value in attributes if isinstance(value, Workflow)])
     found: dict[str, Workflow] = {}
     for workflow in workflows:
+        if not isinstance(workflow, Workflow):
+            raise WorkflowDefinitionError(f"{workflow!r} is not a workflow.")
         if found.setdefault(workflow.name, workflow) is not workflow:
             raise WorkflowDefinitionError(f"There are two workflows named {workflow.name!r}.")
     return found

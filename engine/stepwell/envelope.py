@@ -20,7 +20,7 @@ MAX_VALUES = 2_000_000  # a list that holds one list many times over can be smal
 MAX_INT_BITS = 14_000  # Python refuses to write more than 4,300 digits (14,284 bits)
 
 
-class Unserialisable(ValueError):  # noqa: N818  # house style: named like the errors in errors.py
+class Unserialisable(ValueError):  # house style: named like the errors in errors.py
     """A value has no JSON form."""
 
     def __init__(self, value: object, why: str = "") -> None:

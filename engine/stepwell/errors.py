@@ -1,4 +1,4 @@
-"""Every exception the package raises, one tree. A message says what happened, to which run, and what to do now."""
+"""Every exception the package raises: what happened, to which run, and what to do now."""
 
 import re
 
@@ -101,7 +101,7 @@ class ProviderError(StepwellError):
     """A model call failed.
 
     Attributes:
-        kind: a word for the fault, such as "rate_limited", "overloaded", "timeout", "authentication".
+        kind: a word for the fault, such as "rate_limited", "overloaded" or "authentication".
         retryable: whether the same request may succeed later.
         retry_after: seconds the provider asked to wait, if it did.
     """

@@ -97,8 +97,9 @@ def lost_worker(snapshot: Snapshot, policy: RetryPolicy) -> Fault:
 def take_over(
     snapshot: Snapshot, fault: Fault, now: datetime, policy: RetryPolicy, jitter: float | None
 ) -> Change:
-    """What it changes that a run has lost its driver: the fence, the attempts; what was reserved
-    counts as spent. After the last attempt the run fails.
+    """What it changes that a run has lost its driver; after the last attempt the run fails.
+
+    The fence grows, so that the lost driver can write nothing; what it had reserved is spent.
 
     Args:
         snapshot: the run, still owned.

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -121,9 +122,7 @@ class Leases:
 
 def _quietly(renew: Callable[[], None]) -> Callable[[], None]:
     def beat() -> None:
-        try:
+        with suppress(StoreError):  # the next beat tries again; drivers check what they have
             renew()
-        except StoreError:
-            pass  # the next beat tries again; until then the drivers check the lease they have
 
     return beat

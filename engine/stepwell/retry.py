@@ -1,5 +1,6 @@
 """Pure: which fault, which attempt: when again, or give up."""
 
+import math
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -34,8 +35,9 @@ class RetryPolicy:
                 https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
             retry_after: seconds that the provider asked for; the wait is never shorter.
         """
-        backoff = min(self.base * 2 ** min(attempt - 1, 30), self.ceiling) * jitter
-        if retry_after is None or not 0 <= retry_after:
+        doubled = self.base * (1 << min(attempt - 1, 30))
+        backoff = min(doubled, self.ceiling) * jitter
+        if retry_after is None or math.isnan(retry_after) or retry_after < 0:
             return backoff
         asked = min(retry_after, self.retry_after_ceiling.total_seconds())
         return max(backoff, timedelta(seconds=asked))

@@ -40,7 +40,7 @@ def schema_of(model: type[BaseModel]) -> Schema:
 class _Generator(GenerateJsonSchema):
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+    def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
     def encode_default(self, dft: Any) -> Any:

@@ -17,8 +17,8 @@ def tool_messages(outcomes: Iterable[tuple[str, str, Envelope]]) -> list[ToolMes
 def problems(transcript: Sequence[Message], *, complete: bool = True) -> list[str]:
     """Why a provider would refuse this transcript; empty when it is legal.
 
-    The rule is the intersection of OpenAI's and Anthropic's: it opens with a user message, and every
-    reply that asks for tools is followed directly by exactly one result for each call, in order.
+    The rule is what OpenAI and Anthropic both accept: it opens with a user message, and a reply
+    that asks for tools is followed directly by exactly one result for each call, in order.
 
     Args:
         transcript: what would be sent.
@@ -44,7 +44,7 @@ def _unpaired(transcript: Sequence[Message], *, complete: bool) -> Iterator[str]
             yield f"message {position} is a result that nothing asked for"
         elif isinstance(message, AssistantMessage) and message.calls:
             asked = [call.id for call in message.calls]
-            answered = []
+            answered: list[str] = []
             while position < len(transcript) and len(answered) < len(asked):
                 result = transcript[position]
                 if not isinstance(result, ToolMessage):

@@ -78,7 +78,7 @@ def _refusal(workflow: Workflow, snapshot: Snapshot, call: Call) -> Envelope | N
         return failure("approval_mismatch", text, "Ask for the call again.")
     denies = snapshot.run.approve is ApprovePolicy.DENY
     if denies and _needs_approval(workflow, snapshot, tool, call):
-        text = f"Denied: this run was started with every call denied that needs approval."
+        text = "Denied: this run was started with every call denied that needs approval."
         return failure("denied", text, "Go on without it, or say what is needed.")
     return None
 

@@ -102,9 +102,7 @@ class _Turn:
         )
 
     def _used(self, tool_calls: int = 0) -> Any:
-        return self.snapshot.run.used.plus(
-            turns=1, tool_calls=tool_calls, usage=self.reply.usage
-        )
+        return self.snapshot.run.used.plus(turns=1, tool_calls=tool_calls, usage=self.reply.usage)
 
     def _change(
         self,

@@ -1,4 +1,4 @@
-"""Who answers model calls: the one list of those that exist. `messages.Provider` is the interface."""
+"""Who answers model calls: the list of those that exist; `messages.Provider` is the interface."""
 
 from importlib import import_module
 from pathlib import Path

@@ -13,7 +13,7 @@ from stepwell.messages import OnText, Reply, Request, StopReason, ToolCall, Usag
 
 Line = Reply | ProviderError | Callable[[Request], Reply]
 
-# The faults that a script can play, by the word for them: message, and whether trying again may help.
+# The faults that a script can play: a message, and whether trying again may help.
 FAULTS = {
     "rate_limited": ("429 Too many requests.", True),
     "overloaded": ("529 The provider is overloaded.", True),

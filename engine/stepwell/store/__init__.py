@@ -137,9 +137,7 @@ class Store:
     def owned(self, number: int | None = None) -> list[Owned]:
         """Every run that has an owner, or the one asked for."""
         with self.reading() as connection:
-            cursor = connection.connection.cursor()
-            assert isinstance(cursor, sqlite3.Cursor)  # noqa: S101 - the dialect's own
-            return claim.owned(cursor, number)
+            return claim.owned(connection, number)
 
     def worker(self) -> int:
         """The number under which this process drives runs."""

@@ -5,6 +5,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from sqlalchemy import Connection, text
+
 from stepwell.envelope import dumps
 from stepwell.machine import LIVE
 from stepwell.owner import Owner, is_gone
@@ -19,7 +21,7 @@ _REGISTER = insert(worker)
 _DUE = f"""
     owner IS NULL AND state IN ({_LIVE}) AND coalesce(not_before, 0) <= :now
     AND (state <> 'awaiting_approval' OR not_before IS NOT NULL)
-    AND workflow IN (SELECT value FROM json_each(:workflows))"""
+    AND workflow IN (SELECT value FROM json_each(:workflows))"""  # noqa: S608 - no input is put into the text
 _CLAIM = f"""
     UPDATE run SET owner = :owner, lease_until = :until, fence = fence + 1
     WHERE number = (SELECT number FROM run WHERE {_DUE} AND coalesce(:number, number) = number
@@ -34,10 +36,10 @@ _SEEN = "UPDATE worker SET seen_at = :now WHERE number = :owner"
 _CANCEL = """
     UPDATE run SET cancel_requested = :by
     WHERE number = :number AND owner IS NOT NULL RETURNING number"""
-_OWNED = """
+_OWNED = text("""
     SELECT r.number, r.fence, r.lease_until, w.host, w.boot, w.namespace, w.pid, w.started
     FROM run r JOIN worker w ON w.number = r.owner
-    WHERE r.owner IS NOT NULL AND coalesce(:number, r.number) = r.number ORDER BY r.number"""
+    WHERE r.owner IS NOT NULL AND coalesce(:number, r.number) = r.number ORDER BY r.number""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ def request_cancel(cursor: sqlite3.Cursor, number: int, by: str) -> bool:
     return bool(cursor.execute(_CANCEL, {"number": number, "by": by}).fetchall())
 
 
-def owned(cursor: sqlite3.Cursor, number: int | None) -> list[Owned]:
+def owned(connection: Connection, number: int | None) -> list[Owned]:
     """Every run that has an owner, or the one asked for."""
-    found = cursor.execute(_OWNED, {"number": number}).fetchall()
+    found = connection.execute(_OWNED, {"number": number})
     return [Owned(n, fence, until, Owner(*owner)) for n, fence, until, *owner in found]

@@ -20,7 +20,7 @@ def run_number(connection: Connection, text: str) -> int:
     Raises:
         UnknownRun: none, or several.
     """
-    query = select(run.c.number, run.c.id).order_by(run.c.number.desc()).limit(4)
+    query = select(run.c.number, run.c.id).order_by(run.c.number.desc()).limit(3)
     if text != "last":
         if not _ULID_PREFIX.match(text.upper()):
             raise UnknownRun(f"{text!r} is no id of a run.", "`stepwell runs` lists them.")
@@ -30,9 +30,8 @@ def run_number(connection: Connection, text: str) -> int:
         what = "There is no run yet." if text == "last" else f"No run's id begins with {text!r}."
         raise UnknownRun(what, "`stepwell runs` lists them.")
     if len(found) > 1 and text != "last" and len(text) < len(found[0].id):
-        ids = ", ".join(row.id for row in found[:3])
-        more = ", ..." if len(found) > 3 else ""
-        raise UnknownRun(f"Several runs begin with {text!r}: {ids}{more}.", "Give more of the id.")
+        ids = ", ".join(row.id for row in found)
+        raise UnknownRun(f"Several runs begin with {text!r}: {ids}, ...", "Give more of the id.")
     return int(found[0].number)
 
 

@@ -97,7 +97,7 @@ def approvals(
             run.c.id.label("run_id"),
             call.c.tool,
             func.coalesce(call.c.edited, call.c.arguments).label("shown"),
-            func.coalesce(message.c.reasoning, message.c.text).label("reasoning"),
+            func.coalesce(message.c.reasoning, func.nullif(message.c.text, "")).label("reasoning"),
         )
         .join(run, run.c.number == approval.c.run)
         .join(call, (call.c.run == approval.c.run) & (call.c.number == approval.c.call))
@@ -156,9 +156,7 @@ def _owner(row: RowMapping) -> Owner | None:
 def _call(run_id: str, row: RowMapping) -> CallView:
     id_ = f"{run_id}-{row['number']}"
     same = {f.name: row[f.name] for f in fields(CallView) if f.name in row}
-    return CallView(
-        **same | {"id": id_, "idempotency_key": id_, "edited_arguments": row["edited"]}
-    )
+    return CallView(**same | {"id": id_, "idempotency_key": id_, "edited_arguments": row["edited"]})
 
 
 def _messages(

@@ -12,7 +12,7 @@ _SHOWN_OF_A_CALL = [column for column in call.c if column.name != "full_result"]
 
 
 def load(connection: Connection, number: int) -> Snapshot:
-    """The run as it was last recorded; what `Snapshot.extend` would have made of its transitions."""
+    """The run as it was last recorded: what its transitions made of it, one after the other."""
     row = connection.execute(select(run).where(run.c.number == number)).mappings().one()
     snapshot = Snapshot(run=rows.run_row(row))
     calls: dict[int, list[Call]] = defaultdict(list)

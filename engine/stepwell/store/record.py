@@ -11,8 +11,8 @@ from stepwell.machine import LIVE
 from stepwell.snapshot import RunRow
 from stepwell.store import rows
 from stepwell.store.prepared import Prepared, insert
-from stepwell.store.types import milliseconds
 from stepwell.store.tables import approval, call, message, note, run, transition
+from stepwell.store.types import milliseconds
 
 # Written by others than the driver: by claims, heartbeats, cancels.
 _NOT_THE_DRIVERS = {"owner", "lease_until", "cancel_requested"}
@@ -34,7 +34,9 @@ _RELEASE = Prepared(
     _guarded.values(
         owner=null(),
         lease_until=null(),
-        cancel_requested=case((bindparam("live", type_=Boolean()), run.c.cancel_requested), else_=null()),
+        cancel_requested=case(
+            (bindparam("live", type_=Boolean()), run.c.cancel_requested), else_=null()
+        ),
     )
 )
 _INSERT_RUN = insert(run)
@@ -135,4 +137,4 @@ def _is_there_already(cursor: sqlite3.Cursor, change: Change) -> bool:
     assert change.before is not None  # noqa: S101
     found = cursor.execute(_ALREADY, (change.before.number, change.run.seq)).fetchone()
     run = change.run
-    return found == (milliseconds(run.updated_at), change.trigger.value, run.fence)
+    return bool(found == (milliseconds(run.updated_at), change.trigger.value, run.fence))

@@ -83,7 +83,7 @@ def prepare(
         if found == 0:
             _create(connection)
         elif found < newest(migrations):
-            backup = _back_up(connection, file, found)
+            backup = _back_up(file, found)
             _migrate(connection, migrations[found - 1 :])
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version={newest(migrations)}")
@@ -111,11 +111,11 @@ def _make_views(connection: sqlite3.Connection) -> None:
         connection.execute(f"CREATE VIEW {name} AS {query}")
 
 
-def _back_up(connection: sqlite3.Connection, file: Path, found: int) -> Path:
+def _back_up(file: Path, found: int) -> Path:
     copy = file.with_name(f"{file.name}.v{found}.backup")
-    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as source:
-        with closing(sqlite3.connect(copy)) as target:
-            source.backup(target)
+    only_reading = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+    with closing(only_reading) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
     return copy
 
 

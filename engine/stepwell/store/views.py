@@ -9,6 +9,7 @@ def _usd(column: str) -> str:
     return f"{column} / 1e12"
 
 
+# ruff: noqa: S608 - the text holds no input
 VIEWS = {
     "run_overview": f"""
         SELECT r.id, r.workflow, r.state, r.key, r.user, r.model, m.text AS input, r.answer,
@@ -44,11 +45,12 @@ VIEWS = {
     "pending_approval": f"""
         SELECT r.id || '-q' || a.number AS id, r.id AS run, r.id || '-' || c.number AS call,
             r.workflow, a.kind, c.tool, coalesce(c.edited, c.arguments) AS arguments,
-            coalesce(m.reasoning, m.text) AS reasoning, {_iso("a.asked_at")} AS asked_at,
+            coalesce(m.reasoning, nullif(m.text, '')) AS reasoning, {_iso("a.asked_at")} AS asked_at,
             {_iso("a.expires_at")} AS expires_at
         FROM approval a
         JOIN run r ON r.number = a.run
         JOIN call c ON c.run = a.run AND c.number = a.call
-        LEFT JOIN message m ON m.run = a.run AND m.seq = c.requested_seq AND m.role = 'assistant'
+        LEFT JOIN message m
+            ON m.run = a.run AND m.seq = c.requested_seq AND m.role = 'assistant'
         WHERE a.status = 'pending'""",
 }
