@@ -21,7 +21,7 @@ ORDER = (
     "envelope",
     "shape",
     "arguments",
-    "tool",
+    "tools",
     "messages",
     "transcript",
     "workflow",

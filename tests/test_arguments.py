@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import (
@@ -338,7 +338,7 @@ def test_places_inside_are_named_with_the_nearest_name():
 
 
 def test_errors_stay_readable_whatever_was_sent():
-    many = refused(parameters(x=list[int]).validate, {"x": ["a" * 10_000] * 1_000})
+    many = refused(parameters(x=list[int]).validate, {"x": ["a" * 900] * 1_000})
     assert "and 980 more" in many.message
     assert len(many.message) < 4_000
     wide = parameters(**{f"parameter_{n}": int for n in range(500)})
@@ -441,11 +441,12 @@ def test_the_description_at_the_type_wins():
     assert shown == {"a": "field", "b": "text", "c": "doc"}
 
 
+TEXT = st.text('a1é"\\[{ \n\U0001f600', max_size=6)
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
     int: st.integers(),
     float: st.floats(allow_nan=False, allow_infinity=False),
     bool: st.booleans(),
-    str: st.text(),
+    str: TEXT,
     int | None: st.none() | st.integers(),
     Literal[1, "a", True] | None: st.sampled_from([1, "a", True, None]),
     Colour: st.sampled_from(Colour),
@@ -455,12 +456,12 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     UUID: st.uuids(),
     Decimal: st.decimals(allow_nan=False, allow_infinity=False),
     list[int]: st.lists(st.integers(), max_size=5),
-    dict[str, float]: st.dictionaries(st.text(), st.integers().map(float), max_size=3),
-    tuple[int, str]: st.tuples(st.integers(), st.text()),
+    dict[str, float]: st.dictionaries(TEXT, st.integers().map(float), max_size=3),
+    tuple[int, str]: st.tuples(st.integers(), TEXT),
     Annotated[int, Field(ge=3, lt=9)]: st.integers(3, 8),
-    Item: st.builds(Item, n=st.integers(), note=st.none() | st.text()),
+    Item: st.builds(Item, n=st.integers(), note=st.none() | TEXT),
     list[Item] | None: st.none() | st.lists(st.builds(Item, n=st.integers()), max_size=3),
-    Pair: st.builds(Pair, left=st.integers(), right=st.text()),
+    Pair: st.builds(Pair, left=st.integers(), right=TEXT),
     Options: st.fixed_dictionaries({"deep": st.booleans()}),
     Node: st.recursive(
         st.builds(Node, value=st.just(1.5)),
@@ -471,13 +472,14 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
 BUILT = {annotation: parameters(x=annotation) for annotation in VALUES}
 
 
-@given(st.data())
-def test_every_value_of_a_type_passes_its_schema_and_comes_back(data):
-    annotation = data.draw(st.sampled_from(list(VALUES)))
+@pytest.mark.parametrize("annotation", list(VALUES), ids=str)
+@settings(deadline=None, max_examples=40)
+@given(data=st.data())
+def test_every_value_of_a_type_passes_its_schema_and_comes_back(annotation, data):
     value = data.draw(VALUES[annotation])
     ours = BUILT[annotation]
     text = TypeAdapter(annotation).dump_json(value).decode()
     arguments = parse(f'{{"x":{text}}}')
     Draft202012Validator(ours.schema).validate(arguments)
-    if "\0" not in str(arguments) and "\u2400" not in str(arguments):
-        assert ours.validate(arguments)["x"] == value
+    assert ours.normalise(arguments) == arguments
+    assert ours.validate(arguments)["x"] == value

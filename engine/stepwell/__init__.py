@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from stepwell.messages import Reply as Reply
     from stepwell.messages import ToolCall as ToolCall
     from stepwell.providers.scripted import ScriptedModel as ScriptedModel
-    from stepwell.tool import Tool as Tool
-    from stepwell.tool import ToolContext as ToolContext
-    from stepwell.tool import tool as tool
+    from stepwell.tools import Tool as Tool
+    from stepwell.tools import ToolContext as ToolContext
+    from stepwell.tools import tool as tool
     from stepwell.views import ApprovalView as ApprovalView
     from stepwell.views import Run as Run
     from stepwell.views import RunDetail as RunDetail
@@ -38,12 +38,12 @@ _HOMES = {
     "RunDetail": "views",
     "ScriptedModel": "providers.scripted",
     "StepwellError": "errors",
-    "Tool": "tool",
+    "Tool": "tools",
     "ToolCall": "messages",
-    "ToolContext": "tool",
+    "ToolContext": "tools",
     "Verdict": "approval",
     "Workflow": "workflow",
-    "tool": "tool",
+    "tool": "tools",
 }
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604 - names, all of them
 

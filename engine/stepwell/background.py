@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+_GRACE = 1.0  # seconds that a suspected loop gets to answer
+
 
 @dataclass(frozen=True)
 class Raised:
@@ -58,7 +60,7 @@ _kept: list[object] = []  # loops that cannot be closed: blocked, or running in 
 
 def _loop() -> asyncio.AbstractEventLoop:
     with _here.lock:
-        stuck = _here.alive is not None and not _here.alive.is_set()
+        stuck = _here.alive is not None and not _here.alive.wait(_GRACE)
         if _here.loop is None or stuck:
             _kept.append(_here.loop)
             _here.loop, _here.alive = asyncio.new_event_loop(), None

@@ -15,7 +15,7 @@ from stepwell.background import Raised, submit, suspect
 from stepwell.envelope import Envelope, Unserialisable, clean, failure, jsonable, success
 from stepwell.errors import ArgumentsError, StepwellError
 from stepwell.machine import CallStatus
-from stepwell.tool import Tool, ToolContext
+from stepwell.tools import Tool, ToolContext
 
 MAX_MESSAGE = 20_000
 _SLICE = 1.0  # a wait is cut into slices, so that a clock that was moved is noticed
@@ -151,8 +151,13 @@ class _Job:
         return Dispatched(status, outcome, (), self._ms())
 
     def _work(self) -> None:
-        if not self._dropped:
-            self._finish(*self._outcome())
+        if self._dropped:
+            return
+        try:
+            ended = self._outcome()
+        except BaseException as error:  # noqa: BLE001  # whatever it is, it is the tool's
+            ended = CallStatus.ERROR, _failed(error)
+        self._finish(*ended)
 
     def _finish(self, status: CallStatus, outcome: Envelope) -> None:
         self.done = Dispatched(status, outcome, tuple(self._context.notes.added), self._ms())
@@ -166,13 +171,8 @@ class _Job:
             values = self._tool.parameters.validate(self._arguments)
         except ArgumentsError as error:
             return CallStatus.ERROR, failure("invalid_arguments", error.message, error.hint)
-        try:
-            result = self._tool.call(values, self._context)
-            if inspect.isawaitable(result):
-                result = self._await(result)
-        except BaseException as error:  # noqa: BLE001  # whatever it is, it is the tool's
-            return CallStatus.ERROR, _failed(error)
-        return _returned(result)
+        result = self._tool.call(values, self._context)
+        return _returned(self._await(result) if inspect.isawaitable(result) else result)
 
     def _await(self, awaitable: Awaitable[Any]) -> Any:
         self._awaited = submit(awaitable)
@@ -199,7 +199,7 @@ def _failed(error: BaseException) -> Envelope:
     name = type(error).__name__
     try:
         message = (error.message if isinstance(error, StepwellError) else str(error)).strip()
-    except Exception:  # noqa: BLE001  # even its text may fail
+    except BaseException:  # noqa: BLE001  # even its text may fail
         message = ""
     if len(message) > MAX_MESSAGE:
         message = f"{message[:MAX_MESSAGE]}… [{len(message) - MAX_MESSAGE:,} characters left out]"

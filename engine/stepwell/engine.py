@@ -80,7 +80,7 @@ class Engine:
         settings: Settings | None = None,
     ) -> None:
         self.settings = settings or load()
-        self.workflows = _by_name(workflows)
+        self.workflows = registered(workflows)
         file = database_file(str(database or self.settings.database_url))
         self.store = Store(file, self.settings.synchronous)
         heartbeat = timedelta(seconds=self.settings.heartbeat)
@@ -397,17 +397,24 @@ def _cancelled(snapshot: Snapshot, by: str | None) -> Change | None:
     return cancel(snapshot, by, clock.now())
 
 
-def _by_name(workflows: Iterable[Workflow] | ModuleType) -> dict[str, Workflow]:
-    if isinstance(workflows, ModuleType):
-        attributes = vars(workflows).values()
-        return _by_name([value for value in attributes if isinstance(value, Workflow)])
+def registered(workflows: Iterable[Workflow] | ModuleType) -> dict[str, Workflow]:
+    """Workflows by name, of a list or of a module that has them as attributes.
+
+    Raises:
+        WorkflowDefinitionError: one is not a workflow, or two share a name.
+    """
+    named = _attributes(workflows) if isinstance(workflows, ModuleType) else list(workflows)
     found: dict[str, Workflow] = {}
-    for workflow in workflows:
+    for workflow in named:
         if not isinstance(workflow, Workflow):
             raise WorkflowDefinitionError(f"{workflow!r} is not a workflow.")
         if found.setdefault(workflow.name, workflow) is not workflow:
             raise WorkflowDefinitionError(f"There are two workflows named {workflow.name!r}.")
     return found
+
+
+def _attributes(module: ModuleType) -> list[Workflow]:
+    return [value for value in vars(module).values() if isinstance(value, Workflow)]
 
 
 def _input(text: str) -> str:

@@ -81,7 +81,7 @@ def _clean_dict(value: dict[Any, Any]) -> dict[Any, Any]:
     result: dict[Any, Any] = {}
     for key, item in value.items():
         name = _clean_text(key) if isinstance(key, str) else key
-        while name in result:  # two keys must not become one
+        while name != key and (name in result or name in value):  # two keys stay two
             name += "\N{REPLACEMENT CHARACTER}"
         result[name] = clean(item)
     return result

@@ -45,6 +45,10 @@ class UnknownWorkflow(StepwellError):
     """No registered workflow has this name."""
 
 
+class UnknownTool(StepwellError):
+    """No registered workflow has this tool."""
+
+
 class UnknownRun(StepwellError):
     """No run has this id, or several begin with it."""
 

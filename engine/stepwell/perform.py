@@ -9,7 +9,7 @@ from stepwell.dispatch import Dispatcher
 from stepwell.errors import ConfigurationError, ProviderError
 from stepwell.messages import OnText, Provider
 from stepwell.snapshot import Call, Snapshot
-from stepwell.tool import Notes, ToolContext
+from stepwell.tools import Notes, ToolContext
 from stepwell.workflow import Workflow
 
 Connect = Callable[[], Provider]

@@ -34,7 +34,7 @@ class Signature:
         self.needs_instance = _is_method(function, parameters)
         if self.needs_instance:
             del parameters[0]
-        documented = docstring_parser.parse(inspect.getdoc(function) or "")
+        documented = _documented(inspect.getdoc(function) or "")
         self.description = (documented.description or "").strip()
         self.descriptions = {
             item.arg_name.lstrip("*"): " ".join((item.description or "").split())
@@ -90,6 +90,15 @@ class Signature:
 
     def _refused(self, name: str, reason: str, hint: str = "") -> ToolDefinitionError:
         return ToolDefinitionError(f"Tool {self._label!r}: parameter {name!r} {reason}.", hint)
+
+
+def _documented(text: str) -> docstring_parser.Docstring:
+    try:
+        return docstring_parser.parse(text)
+    except (docstring_parser.ParseError, LookupError, ValueError):  # it trips over odd texts
+        plain = docstring_parser.Docstring()
+        plain.short_description = text
+        return plain
 
 
 def _is_method(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> bool:

@@ -10,7 +10,7 @@ from stepwell.envelope import Envelope, failure
 from stepwell.errors import ArgumentsError
 from stepwell.machine import CallStatus
 from stepwell.snapshot import Approval, ApprovalStatus, ApprovePolicy, Call, Snapshot
-from stepwell.tool import Tool
+from stepwell.tools import Tool
 from stepwell.workflow import Workflow
 
 

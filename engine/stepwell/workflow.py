@@ -8,7 +8,7 @@ from typing import Any
 
 from stepwell.errors import WorkflowDefinitionError
 from stepwell.messages import Provider
-from stepwell.tool import Tool
+from stepwell.tools import Tool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +93,19 @@ class Workflow:
     def definitions(self) -> tuple[dict[str, Any], ...]:
         """The tools as a model is told of them."""
         return tuple(tool.definition() for tool in self.tools)
+
+    def describe(self) -> dict[str, Any]:
+        """The workflow as `stepwell workflows --json` shows it."""
+        model = self.model
+        return {
+            "name": self.name,
+            "kind": type(self).__name__.lower(),
+            "model": model if model is None or isinstance(model, str) else model.model,
+            "tools": list(self.toolbox),
+            "max_turns": self.limits.max_turns,
+            "max_tool_calls": self.limits.max_tool_calls,
+            "always_ask": list(self.approvals.always),
+        }
 
 
 @dataclass(frozen=True, eq=False)

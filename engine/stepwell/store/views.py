@@ -45,7 +45,8 @@ VIEWS = {
     "pending_approval": f"""
         SELECT r.id || '-q' || a.number AS id, r.id AS run, r.id || '-' || c.number AS call,
             r.workflow, a.kind, c.tool, coalesce(c.edited, c.arguments) AS arguments,
-            coalesce(m.reasoning, nullif(m.text, '')) AS reasoning, {_iso("a.asked_at")} AS asked_at,
+            coalesce(m.reasoning, nullif(m.text, '')) AS reasoning,
+            {_iso("a.asked_at")} AS asked_at,
             {_iso("a.expires_at")} AS expires_at
         FROM approval a
         JOIN run r ON r.number = a.run

@@ -1,0 +1,48 @@
+"""All commands, put together."""
+
+from typing import Annotated
+
+import typer
+
+from stepwell import __version__
+from stepwell.cli import database, decisions, drive, look
+
+app = typer.Typer(
+    name="stepwell",
+    help="LLM agents as durable runs: checkpointed, resumable, approvable, readable with SQL.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (
+    drive.run,
+    drive.resume,
+    look.runs,
+    look.show,
+    look.history,
+    decisions.approvals,
+    decisions.approve,
+    decisions.deny,
+    decisions.cancel,
+    look.workflows,
+    look.tools,
+):
+    app.command()(command)
+app.add_typer(database.db, name="db")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"stepwell {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def stepwell(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """LLM agents as durable runs: checkpointed, resumable, approvable, readable with SQL."""

@@ -1,0 +1,121 @@
+"""Asks the person at the terminal about the calls that need one."""
+
+import json
+import sys
+from typing import Any
+
+import typer
+
+from stepwell.cli.options import person
+from stepwell.cli.output import as_json, printable, say
+from stepwell.engine import Engine
+from stepwell.errors import ApprovalClosed, InvalidDecision
+from stepwell.snapshot import ApprovalKind
+from stepwell.views import ApprovalView, RunDetail
+
+MAY_IT_RUN = "[y]es, [n]o, [e]dit, [a]ll calls of this tool, [d]etails, [l]ater"
+DID_IT_HAPPEN = "[r]un it again, it [h]appened, it did [n]ot happen, [d]etails, [l]ater"
+
+
+def ask_person(engine: Engine, run: RunDetail) -> bool:
+    """Ask about every open question of a run. False if any is left open, or nobody can be asked."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    while questions := engine.approvals(run.id):
+        if not _ask(engine, questions[0], run):
+            return False
+    return True
+
+
+def describe(question: ApprovalView) -> str:
+    """One question with its exact call, and the commands that answer it."""
+    lines = [f"\n{question.id} asks about {question.tool}:", *_body(question)]
+    if question.kind == ApprovalKind.IN_DOUBT:
+        lines.append(
+            f"`stepwell approve {question.id}` runs it again, `--result JSON` says it happened, "
+            f"`stepwell deny {question.id}` says it did not."
+        )
+    else:
+        lines.append(f"`stepwell approve {question.id}` or `stepwell deny {question.id}` decides.")
+    return "\n".join(lines)
+
+
+def _body(question: ApprovalView) -> list[str]:
+    lines = []
+    if question.kind == ApprovalKind.IN_DOUBT:
+        lines.append("The call had started when it was cut off: it may have happened, or not.")
+    if question.reasoning:
+        lines.append(f"The model said: {question.reasoning}")
+    lines.append(f"Arguments: {as_json(question.arguments)}")
+    if question.expires_at:
+        lines.append(f"Counts as denied after {question.expires_at:%F %T}Z.")
+    return lines
+
+
+def _ask(engine: Engine, question: ApprovalView, run: RunDetail) -> bool:
+    """Ask until one answer is taken. False for later."""
+    in_doubt = question.kind == ApprovalKind.IN_DOUBT
+    say(f"\n{'Did this happen?' if in_doubt else 'May this run?'} {question.tool}", style="yellow")
+    say("\n".join(_body(question)))
+    while True:
+        said = _prompt(DID_IT_HAPPEN if in_doubt else MAY_IT_RUN)
+        if said in {"", "l", "later", "q"}:
+            return False
+        if said in {"d", "details"}:
+            _show_details(question, run)
+            continue
+        try:
+            if _answer(engine, question, said, in_doubt=in_doubt):
+                return True
+        except ApprovalClosed as closed:
+            say(closed.message, style="red")
+            return True
+        except InvalidDecision as invalid:
+            say(str(invalid), style="red")
+
+
+def _answer(engine: Engine, question: ApprovalView, said: str, *, in_doubt: bool) -> bool:
+    by = person(None)
+    match said, in_doubt:
+        case ("y" | "yes", False) | ("r" | "run", True):
+            engine.approve(question.id, by=by)
+        case ("a" | "all", False):
+            engine.approve(question.id, by=by, all_of_tool=True)
+        case ("e" | "edit", False):
+            edited = _prompt_json("New arguments (JSON)")
+            if not isinstance(edited, dict):
+                say("Arguments are a JSON object.", style="red")
+                return False
+            engine.approve(question.id, by=by, edit=edited)
+        case ("h" | "happened", True):
+            engine.approve(question.id, by=by, result=_prompt_json("What it returned (JSON)"))
+        case ("n" | "no", _):
+            engine.deny(question.id, by=by, reason=_prompt("Why (may be empty)", lower=False))
+        case _:
+            say(f"{printable(said)!r} is no answer.", style="red")
+            return False
+    return True
+
+
+def _show_details(question: ApprovalView, run: RunDetail) -> None:
+    say(f"Run {run.id} of {run.workflow}; question {question.id}, call {question.call}.")
+    for message in run.messages:
+        say(f"{message.role}: {message.text}", style="dim")
+
+
+def _prompt(label: str, *, lower: bool = True) -> str:
+    """What the person types; empty at the end of input."""
+    try:
+        said: str = typer.prompt(label, default="", show_default=False, err=True)
+    except typer.Abort:
+        return ""
+    return said.strip().lower() if lower else said.strip()
+
+
+def _prompt_json(label: str) -> Any:
+    while True:
+        text = _prompt(label, lower=False)
+        try:
+            return json.loads(text) if text else None
+        except json.JSONDecodeError as error:
+            say(f"This is not JSON: {error}.", style="red")

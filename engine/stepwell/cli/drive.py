@@ -1,0 +1,161 @@
+"""`run` and `resume`: drive a run in this terminal."""
+
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from stepwell.cli.ask import ask_person, describe
+from stepwell.cli.options import AppOption, JsonOption, RunArgument, person
+from stepwell.cli.output import EXIT_CODES, STILL_LIVE, printable, say, write, write_json
+from stepwell.cli.progress import progress
+from stepwell.cli.session import engine
+from stepwell.engine import Engine
+from stepwell.machine import LIVE, State
+from stepwell.snapshot import ApprovalStatus, ApprovePolicy
+from stepwell.views import RunDetail
+
+
+class Approve(StrEnum):
+    """What becomes of calls that need a person."""
+
+    ASK = "ask"
+    PARK = "park"
+    DENY = "deny"
+    ALL = "all"
+
+
+def run(
+    workflow: Annotated[str, typer.Argument(help="Which workflow.", metavar="WORKFLOW")],
+    text: Annotated[
+        str, typer.Argument(help="What to say to it; '-' reads standard input.", metavar="INPUT")
+    ],
+    model: Annotated[str | None, typer.Option(help="Instead of the workflow's own.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="The same key finds its run again instead of a new one.")
+    ] = None,
+    user: Annotated[str | None, typer.Option(help="Whom the run is for.")] = None,
+    max_turns: Annotated[int | None, typer.Option(min=0, help="Model calls at most.")] = None,
+    max_tool_calls: Annotated[int | None, typer.Option(min=0, help="Tool calls at most.")] = None,
+    approve: Annotated[
+        Approve | None,
+        typer.Option(help="Calls that need approval; by default ask on a terminal, else park."),
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Only insert it, for a worker to drive.")
+    ] = False,
+    json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """Start a run of WORKFLOW and drive it until it has ended or waits.
+
+    Progress goes to stderr, the answer alone to stdout.
+    Exit code: 0 done, 3 awaiting approval, 4 capped, 5 failed, 6 cancelled, 7 still live.
+    """
+    said = sys.stdin.read() if text == "-" else text
+    asks = approve is None or approve is Approve.ASK
+    policy = ApprovePolicy.PARK if asks else ApprovePolicy(str(approve))
+    with engine(app, needs_workflows=True) as opened:
+        begun = opened.submit(
+            workflow,
+            said,
+            approve=policy,
+            key=key,
+            user=user,
+            model=model,
+            max_turns=max_turns,
+            max_tool_calls=max_tool_calls,
+        )
+        if detach:
+            write_json(begun) if json else write(begun.id)
+            return
+        say(f"Run {begun.id} ({begun.workflow})", style="bold")
+        ended = drive(opened, begun, asks=asks) if begun.state in LIVE else begun
+    report(ended, json=json)
+
+
+def resume(
+    run: RunArgument,
+    max_turns: Annotated[
+        int, typer.Option(min=0, metavar="+N", help="Raise the limit of model calls.")
+    ] = 0,
+    max_tool_calls: Annotated[
+        int, typer.Option(min=0, metavar="+N", help="Raise the limit of tool calls.")
+    ] = 0,
+    by: Annotated[str | None, typer.Option(help="Who resumes it; by default, you.")] = None,
+    json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """Go on with RUN: after a crash, a decision, a failure, or a raise of its limits.
+
+    One that another process drives is followed. Exit code: as for run.
+    """
+    with engine(app, needs_workflows=True) as opened:
+        begun = opened.get(run)
+        say(f"Run {begun.id} ({begun.workflow})", style="bold")
+        if max_turns or max_tool_calls or begun.state in {*LIVE, State.FAILED}:
+            begun = drive(
+                opened, begun, by=person(by), max_turns=max_turns, max_tool_calls=max_tool_calls
+            )
+    report(begun, json=json)
+
+
+def drive(
+    opened: Engine,
+    begun: RunDetail,
+    *,
+    asks: bool = True,
+    by: str | None = None,
+    max_turns: int = 0,
+    max_tool_calls: int = 0,
+) -> RunDetail:
+    """Take a run as far as it goes, asking the person at the terminal about what needs one."""
+    try:
+        ended = opened.resume(
+            begun.id,
+            max_turns=max_turns,
+            max_tool_calls=max_tool_calls,
+            by=by,
+            on_transition=progress,
+        )
+        while ended.state == State.AWAITING_APPROVAL and asks and ask_person(opened, ended):
+            ended = opened.resume(begun.id, on_transition=progress)
+    except SystemExit:
+        say(f"\nInterrupted. Nothing is lost: `stepwell resume {begun.id}` goes on.")
+        raise
+    return ended
+
+
+def report(run: RunDetail, *, json: bool) -> None:
+    """The answer on stdout; on stderr what happened and what to do now; the state as exit code."""
+    if json:
+        write_json(run)
+    elif run.state == State.DONE:
+        write(printable(run.answer))
+    else:
+        explain(run)
+    raise typer.Exit(EXIT_CODES.get(State(run.state), STILL_LIVE))
+
+
+def explain(run: RunDetail) -> None:
+    """Why a run has not given its answer, and the commands that help."""
+    why = f" {run.error['message']}" if run.error else ""
+    match State(run.state):
+        case State.AWAITING_APPROVAL:
+            for question in run.approvals:
+                if question.status == ApprovalStatus.PENDING:
+                    say(describe(question), style="yellow")
+            say(f"Then `stepwell resume {run.id}` goes on.")
+        case State.CAPPED:
+            reached = run.error["type"].replace("_", "-") if run.error else "max-turns"
+            say(f"{run.answer} `stepwell resume {run.id} --{reached} +5` raises it and goes on.")
+        case State.FAILED:
+            say(f"Failed.{why} `stepwell resume {run.id}` tries again.", style="red")
+        case State.CANCELLED:
+            say("Cancelled. That is final; start a new run.", style="red")
+        case _ if run.owner:
+            say(f"Still driven by {run.owner}. `stepwell resume {run.id}` follows it.")
+        case _:
+            until = f" until {run.not_before:%F %T}Z" if run.not_before else ""
+            say(f"Waits{until} (attempt {run.attempt}).{why} `stepwell resume {run.id}` goes on.")

@@ -1,0 +1,140 @@
+"""`runs`, `show`, `history`, `workflows`, `tools`: what people look at."""
+
+from typing import Annotated
+
+import typer
+
+from stepwell.cli.options import AppOption, JsonOption, RunArgument
+from stepwell.cli.output import (
+    as_json,
+    console,
+    one_line,
+    say,
+    state_text,
+    table,
+    write,
+    write_json,
+)
+from stepwell.cli.session import application, engine
+from stepwell.cli.show import show_run, show_trace
+from stepwell.errors import UnknownTool
+from stepwell.engine import registered
+from stepwell.machine import State
+from stepwell.settings import load
+
+
+def runs(
+    state: Annotated[State | None, typer.Option(help="Only runs in this state.")] = None,
+    workflow: Annotated[str | None, typer.Option(help="Only runs of this workflow.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 20,
+    json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """List runs, the newest first."""
+    with engine(app) as opened:
+        found = opened.runs(state=state, workflow=workflow, limit=limit)
+    if json:
+        write_json(found)
+        return
+    if not found:
+        say("There are no such runs.")
+        return
+    grid = table("run", "workflow", "state", "created", "turns", "calls", "input")
+    for run in found:
+        grid.add_row(
+            run.id,
+            one_line(run.workflow),
+            state_text(run.state, stuck=run.stuck),
+            f"{run.created_at:%F %T}",
+            f"{run.used.turns}/{run.limits.max_turns}",
+            str(run.used.tool_calls),
+            one_line(run.input, 40),
+        )
+    console().print(grid)
+
+
+def show(
+    run: RunArgument,
+    full: Annotated[bool, typer.Option("--full", help="Cut nothing.")] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Reasoning, calls and observations by step.")
+    ] = False,
+    json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """Show RUN: where it stands, what was said, what was called, what a person decided."""
+    with engine(app) as opened:
+        found = opened.get(run)
+    if json:
+        write_json(found)
+    elif trace:
+        show_trace(found, full=full)
+    else:
+        show_run(found, full=full)
+
+
+def history(run: RunArgument, json: JsonOption = False, app: AppOption = None) -> None:
+    """List every transition of RUN, in order."""
+    with engine(app) as opened:
+        entries = opened.history(run)
+    if json:
+        write_json(entries)
+        return
+    grid = table("seq", "at", "trigger", "state", "by", "attempt", "calls", "error")
+    for entry in entries:
+        grid.add_row(
+            str(entry.seq),
+            f"{entry.at:%F %T}.{entry.at.microsecond // 1000:03}",
+            entry.trigger,
+            state_text(entry.dest),
+            one_line(entry.by or ""),
+            str(entry.attempt) if entry.attempt > 1 else "",
+            " ".join(call.rpartition("-")[2] for call in entry.calls),
+            one_line(entry.error["message"], 80) if entry.error else "",
+        )
+    console().print(grid)
+
+
+def workflows(json: JsonOption = False, app: AppOption = None) -> None:
+    """List the workflows that the application defines."""
+    found = registered(application(load(), app))
+    if json:
+        write_json([workflow.describe() for workflow in found.values()])
+        return
+    grid = table("workflow", "model", "turns", "tools")
+    for workflow in found.values():
+        shown = workflow.describe()
+        grid.add_row(
+            one_line(workflow.name),
+            one_line(shown["model"] or "(STEPWELL_MODEL)"),
+            str(workflow.limits.max_turns),
+            ", ".join(workflow.toolbox),
+        )
+    console().print(grid)
+
+
+def tools(
+    name: Annotated[str | None, typer.Argument(help="Only this tool.", metavar="[NAME]")] = None,
+    json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """List the tools of all workflows, or show one with its parameters."""
+    found = {
+        tool.name: tool
+        for workflow in registered(application(load(), app)).values()
+        for tool in workflow.tools
+    }
+    if name is not None and name not in found:
+        raise UnknownTool(f"No workflow has a tool {name!r}.", f"Tools: {', '.join(found)}.")
+    definitions = [tool.definition() for key, tool in found.items() if name in {None, key}]
+    if json:
+        write_json(definitions[0] if name else definitions)
+    elif name:
+        write(as_json(definitions[0]))
+    else:
+        grid = table("tool", "flags", "what it does")
+        for definition in definitions:
+            flags = [key for key, value in definition.items() if value is True]
+            summary = one_line(str(definition["description"]).partition("\n")[0], 80)
+            grid.add_row(definition["name"], ", ".join(flags), summary)
+        console().print(grid)

@@ -1,0 +1,33 @@
+"""The options that many commands share, each written once."""
+
+import getpass
+from typing import Annotated
+
+import typer
+
+AppOption = Annotated[
+    str | None,
+    typer.Option("--app", help="Module that defines the workflows.", metavar="MODULE"),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+ByOption = Annotated[
+    str | None, typer.Option("--by", help="Who decides; by default, you.", metavar="NAME")
+]
+RunArgument = Annotated[
+    str, typer.Argument(help="A run's id, the beginning of one, or 'last'.", metavar="RUN")
+]
+QuestionArgument = Annotated[
+    str,
+    typer.Argument(
+        help="A question's id, or a run's id or 'last' with exactly one question.", metavar="ID"
+    ),
+]
+PositiveOption = Annotated[int, typer.Option(min=0)]
+
+
+def person(by: str | None) -> str:
+    """The name that a decision is recorded under."""
+    try:
+        return by or getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return "somebody"

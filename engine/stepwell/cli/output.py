@@ -1,0 +1,104 @@
+"""What the terminal is given: escaped text, tables without a terminal's tricks, and JSON."""
+
+import json
+import sys
+import unicodedata
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from stepwell.machine import State
+
+# Only `run` and `resume` use those from 3 on.
+EXIT_CODES = {
+    State.DONE: 0,
+    State.AWAITING_APPROVAL: 3,
+    State.CAPPED: 4,
+    State.FAILED: 5,
+    State.CANCELLED: 6,
+}
+STILL_LIVE = 7
+
+COLOURS = {
+    State.DONE: "green",
+    State.AWAITING_APPROVAL: "yellow",
+    State.CAPPED: "magenta",
+    State.FAILED: "red",
+    State.CANCELLED: "red",
+}
+# A pipe has no width: nothing is folded or cut for it.
+NO_TERMINAL_WIDTH = 1000
+_SHOWN = {"\n", "\t"}
+_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def printable(value: object) -> str:
+    """Text of a model, a tool or a user, with every character escaped that a terminal would obey.
+
+    Control and format characters could clear the screen, fake a line or turn its direction; see
+    https://www.unicode.org/reports/tr36/ and ECMA-48.
+    """
+    return "".join(
+        c if c in _SHOWN or unicodedata.category(c) not in _UNSEEN else _escaped(c)
+        for c in str(value)
+    )
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def one_line(value: object, width: int = 60) -> str:
+    """The beginning of a text, on one line."""
+    text = " ".join(printable(value).split())
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def as_json(value: Any) -> str:
+    """Arguments and results as a person is shown them: unambiguous, control characters escaped."""
+    return printable(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+
+
+@cache
+def console(*, stderr: bool = False) -> Console:
+    """Where text goes. Colours only to a terminal that wants them (NO_COLOR, TERM=dumb)."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else NO_TERMINAL_WIDTH
+    return Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False)
+
+
+def say(text: str, style: str = "") -> None:
+    """A line for the person at the terminal, on stderr: stdout is for results."""
+    console(stderr=True).print(Text(printable(text), style=style), soft_wrap=True)
+
+
+def write(text: str) -> None:
+    """A result, on stdout."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def write_json(value: Any) -> None:
+    """One JSON document, UTF-8, on stdout: times in ISO 8601 with Z, money as decimal strings."""
+    text = TypeAdapter(type(value) if not isinstance(value, list) else list[Any]).dump_json(
+        value, indent=2
+    )
+    sys.stdout.buffer.write(text + b"\n")
+    sys.stdout.flush()
+
+
+def state_text(state: str, *, stuck: bool = False) -> Text:
+    """A state in its colour."""
+    return Text(f"{state} (stuck)" if stuck else state, style=COLOURS.get(State(state), "cyan"))
+
+
+def table(*columns: str) -> Table:
+    """A plain table, that reads well in a terminal and in a pipe."""
+    grid = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
+    for column in columns:
+        grid.add_column(column, overflow="fold", no_wrap=False)
+    return grid

@@ -1,0 +1,23 @@
+"""Transitions as they happen, a line each, on stderr."""
+
+from rich.text import Text
+
+from stepwell.cli.output import COLOURS, console, printable
+from stepwell.machine import State
+from stepwell.views import HistoryEntry
+
+
+def progress(entry: HistoryEntry) -> None:
+    """Show one transition."""
+    line = Text(f"{entry.seq:>4}  ", style="dim")
+    line.append(f"{entry.trigger:<14}", style="default")
+    line.append(" → ", style="dim")
+    line.append(entry.dest, style=COLOURS.get(State(entry.dest), "cyan"))
+    notes = [entry.model] if entry.model else []
+    if entry.by and entry.by.partition(":")[2] == "":
+        notes.append(f"by {entry.by}")
+    if entry.error:
+        notes.append(entry.error["message"])
+    if notes:
+        line.append(f"  {printable('; '.join(notes))}", style="dim")
+    console(stderr=True).print(line, soft_wrap=True)

@@ -1,0 +1,55 @@
+"""The engine that a command works with, and the application's workflows."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
+
+from stepwell.engine import Engine
+from stepwell.errors import ConfigurationError
+from stepwell.settings import Settings, load
+
+
+@contextmanager
+def engine(app: str | None = None, *, needs_workflows: bool = False) -> Iterator[Engine]:
+    """An engine on the configured database.
+
+    Args:
+        app: the module that defines the workflows, instead of the setting.
+        needs_workflows: without them, an application that cannot be imported is no obstacle.
+    """
+    settings = load()
+    workflows = application(settings, app) if needs_workflows else ()
+    with Engine(workflows=workflows, settings=settings) as opened:
+        yield opened
+
+
+def application(settings: Settings, app: str | None) -> ModuleType:
+    """The module that defines the workflows.
+
+    Raises:
+        ConfigurationError: there is none, or it cannot be imported.
+    """
+    name = app or settings.app
+    root = str(settings.root)
+    if root not in sys.path:
+        sys.path.insert(0, root)
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise ConfigurationError(
+                f"There is no module {name!r} in {root}.",
+                "Name the module that defines your workflows: --app, STEPWELL_APP, or "
+                '[tool.stepwell] app = "..." in pyproject.toml.',
+            ) from error
+        raise ConfigurationError(
+            f"The application {name!r} cannot be imported: {error}."
+        ) from error
+    except Exception as error:
+        if isinstance(error, ConfigurationError):
+            raise
+        raise ConfigurationError(
+            f"The application {name!r} cannot be imported: {type(error).__name__}: {error}"
+        ) from error

@@ -1,0 +1,91 @@
+"""One run on the terminal: where it stands, what was said, what was called."""
+
+from rich.text import Text
+
+from stepwell.cli.output import COLOURS, console, one_line, printable, state_text
+from stepwell.envelope import dumps
+from stepwell.machine import State
+from stepwell.views import CallView, RunDetail
+
+# Characters of a text that are shown before --full is needed.
+CUT = 400
+
+
+def show_run(run: RunDetail, *, full: bool) -> None:
+    """Print a run."""
+    _head(run)
+    calls = {call.id: call for call in run.calls}
+    for message in run.messages:
+        if message.role == "tool":
+            _call(calls.pop(message.call or ""), full=full)
+            continue
+        if message.reasoning:
+            _print(f"{message.role} thinks", message.reasoning, "dim italic", full=full)
+        if message.text:
+            _print(message.role, message.text, "bold", full=full)
+    for call in calls.values():
+        _call(call, full=full)
+    for question in run.approvals:
+        said = (
+            f"{question.status} by {question.decided_by}"
+            if question.decided_by
+            else question.status
+        )
+        why = f": {question.reason}" if question.reason else ""
+        _print(
+            question.id.rpartition("-")[2],
+            f"{question.kind} of {question.tool}: {said}{why}",
+            "yellow",
+            full=full,
+        )
+
+
+def show_trace(run: RunDetail, *, full: bool) -> None:
+    """Print a run's reasoning, calls and observations, step by step."""
+    for step in run.trace:
+        text = step.text or f"{step.tool} {dumps(step.arguments)}"
+        label = f"{step.step} {step.type}"
+        _print(label, text, "bold" if step.type == "tool_call" else "", full=full)
+    if run.answer:
+        _print("answer", run.answer, "green", full=full)
+
+
+def _head(run: RunDetail) -> None:
+    out = console()
+    head = Text(f"{run.id}  {printable(run.workflow)}  ")
+    head.append(state_text(run.state, stuck=run.stuck))
+    out.print(head, soft_wrap=True)
+    used, limits = run.used, run.limits
+    facts = [
+        f"created {run.created_at:%F %T}Z",
+        f"turns {used.turns}/{limits.max_turns}",
+        f"tool calls {used.tool_calls}/{limits.max_tool_calls}",
+        f"tokens {used.input_tokens} in, {used.output_tokens} out",
+        f"cost {used.cost} USD" if used.cost is not None else "cost not known",
+    ]
+    facts += [f"{name} {value}" for name, value in (("key", run.key), ("user", run.user)) if value]
+    facts += [f"driven by {run.owner}"] if run.owner else []
+    facts += [f"not before {run.not_before:%F %T}Z"] if run.not_before else []
+    out.print(Text(printable("; ".join(facts)), style="dim"), soft_wrap=True)
+    if run.error:
+        out.print(Text(printable(run.error["message"]), style="red"), soft_wrap=True)
+    out.print()
+
+
+def _call(call: CallView, *, full: bool) -> None:
+    arguments = call.arguments if call.edited_arguments is None else call.edited_arguments
+    edited = " (edited)" if call.edited_arguments is not None else ""
+    _print(call.id.rpartition("-")[2], f"{call.tool}{edited} {dumps(arguments)}", "cyan", full=full)
+    result = call.full_result if full and call.full_result else dumps(call.outcome or {})
+    took = f" in {call.ms} ms" if call.ms is not None else ""
+    style = "" if call.status == "ok" else COLOURS[State.FAILED]
+    _print(f"  {call.status}{took}", result if call.outcome else "", style, full=full)
+
+
+def _print(label: str, text: str, style: str, *, full: bool) -> None:
+    shown = printable(text)
+    if not full and len(shown) > CUT:
+        shown = f"{shown[:CUT]}… ({len(shown) - CUT} more characters: --full)"
+    line = Text(f"{printable(label)}: ", style=style or "default")
+    line.append(shown, style="default" if style in {"bold", "cyan", "yellow", "green"} else style)
+    console().print(line, soft_wrap=True)

@@ -1,0 +1,46 @@
+"""Whether a database is sound: the file, its version, and the transcripts in it."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import select
+
+from stepwell.machine import State
+from stepwell.store import connections, load, schema
+from stepwell.store.tables import run
+from stepwell.transcript import problems as transcript_problems
+
+
+def problems(file: Path) -> list[str]:
+    """What is wrong with a database, in words; empty when nothing is. Nothing is changed.
+
+    Raises:
+        StoreError: the file cannot be read, or is not one of ours.
+    """
+    found = schema.check(file)
+    if found == 0:
+        return [f"{file} does not exist yet, or is empty: `stepwell db upgrade` makes it."]
+    if found < schema.newest():
+        return [f"{file} has schema version {found}: `stepwell db upgrade` brings it up to date."]
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as reader:
+        answers = [row[0] for row in reader.execute("PRAGMA integrity_check")]
+        strays = reader.execute("PRAGMA foreign_key_check").fetchall()
+    wrong = [answer for answer in answers if answer != "ok"]
+    wrong += [f"A row of {table} belongs to no {parent}." for table, _, parent, _ in strays]
+    return wrong or _illegal_transcripts(file)
+
+
+def _illegal_transcripts(file: Path) -> list[str]:
+    engine = connections.reading(file)
+    wrong = []
+    with engine.begin() as connection:
+        for number in connection.execute(select(run.c.number)).scalars().all():
+            snapshot = load.load(connection, number)
+            complete = snapshot.run.state is State.AWAITING_MODEL
+            wrong += [
+                f"Run {snapshot.run.id}: the transcript is not legal: {problem}."
+                for problem in transcript_problems(snapshot.transcript, complete=complete)
+            ]
+    engine.dispose()
+    return wrong

@@ -1,0 +1,138 @@
+"""A run in memory, taken step by step: changes are applied as the store does it, without a store."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from stepwell.approval import Answer, Verdict, decide_approval
+from stepwell.change import Change
+from stepwell.decide import CallEnded, Command, Faulted, Outcome, Record, Replied, conclude, decide
+from stepwell.envelope import success
+from stepwell.errors import ProviderError
+from stepwell.intervention import Start, resume, start, take_over
+from stepwell.machine import CallStatus, State
+from stepwell.messages import Reply
+from stepwell.retry import RetryPolicy
+from stepwell.snapshot import Approval, Call, Fault, Snapshot
+from stepwell.workflow import Agent
+
+NOW = datetime(2027, 3, 14, 12, tzinfo=UTC)
+ID = "01KPXG3SB0QRSTVWXYZ0123456"
+POLICY = RetryPolicy()
+LOST = Fault(type="worker_lost", message="The process is gone.")
+
+
+class InMemory:
+    """One run of `workflow`, claimed by a driver that a test plays itself."""
+
+    def __init__(self, workflow: Agent, text: str = "Go on.", **options: Any) -> None:
+        self.workflow = workflow
+        self.now = NOW
+        self.history: list[Change] = []
+        self.snapshot = Snapshot(run=None)  # type: ignore[arg-type]
+        self.apply(start(workflow, Start(id=ID, input=text, **options), NOW))
+        self.claim()
+
+    @property
+    def run(self) -> Any:
+        return self.snapshot.run
+
+    @property
+    def state(self) -> State:
+        return self.snapshot.run.state
+
+    @property
+    def calls(self) -> list[Call]:
+        """The last reply's calls, in the order asked."""
+        return list(self.snapshot.batch.values())
+
+    @property
+    def statuses(self) -> list[str]:
+        return [call.status.value for call in self.calls]
+
+    @property
+    def open(self) -> list[Approval]:
+        """The questions that wait for a person."""
+        return [a for a in self.snapshot.approvals.values() if a.status.value == "pending"]
+
+    def error(self, number: int) -> tuple[str, str, str]:
+        """Type, message and hint of the error that answers call `number`."""
+        outcome = self.snapshot.batch[number].outcome
+        assert outcome is not None
+        assert outcome["ok"] is False
+        return tuple(outcome["error"][name] for name in ("type", "message", "hint"))  # type: ignore[return-value]
+
+    def apply(self, change: Change) -> Change:
+        """What `Store.record` does to a snapshot."""
+        self.snapshot.run = change.run
+        self.snapshot.extend(change.messages, change.calls, change.approvals, change.notes)
+        self.history.append(change)
+        return change
+
+    def claim(self) -> None:
+        """Another driver has the run from here on."""
+        until = self.now + timedelta(seconds=30)
+        fence = self.run.fence + 1
+        self.snapshot.run = replace(self.run, owner=fence, lease_until=until, fence=fence)
+
+    def crash(self) -> Change:
+        """The driver's process is gone: the run is taken over, and claimed if it is still live."""
+        lost = self.apply(take_over(self.snapshot, LOST, self.now, POLICY, None))
+        if self.state is not State.FAILED:
+            self.claim()
+        return lost
+
+    def conclude(self, outcome: Outcome, jitter: float = 0.5) -> Change:
+        return self.apply(
+            conclude(self.workflow, self.snapshot, outcome, self.now, POLICY, jitter)
+        )
+
+    def says(self, reply: Reply) -> Change:
+        """The model's next reply."""
+        return self.conclude(Replied(reply, "scripted:test", "scripted"))
+
+    def asks(self, *calls: Any) -> Change:
+        """The model's next reply asks for these tools."""
+        return self.says(Reply(calls=calls))
+
+    def faults(self, *, jitter: float = 0.5, **options: Any) -> Change:
+        """The next model call fails."""
+        error = ProviderError("It failed.", **options)
+        return self.conclude(Faulted(error, "scripted:test"), jitter)
+
+    def ends(self, number: int, result: Any = None, *, error: dict[str, Any] | None = None) -> Change:
+        """The tool of call `number` returns `result`, or fails."""
+        status = CallStatus.ERROR if error else CallStatus.OK
+        return self.conclude(CallEnded(number, status, error or success(result), (), 7))
+
+    def times_out(self, number: int) -> Change:
+        """Nobody knows what became of call `number`."""
+        return self.conclude(CallEnded(number, CallStatus.IN_DOUBT, {}, (), 30_000))
+
+    def command(self) -> Command:
+        return decide(self.workflow, self.snapshot, self.now)
+
+    def settle(self) -> Command:
+        """Record whatever needs no effect; the first command that is something else."""
+        while isinstance(command := self.command(), Record):
+            self.apply(command.change)
+        return command
+
+    def decide(self, number: int, answer: Answer, by: str = "ann") -> Change:
+        return self.apply(
+            decide_approval(self.workflow, self.snapshot, number, answer, by, self.now)
+        )
+
+    def approve(self, number: int, **options: Any) -> Change:
+        return self.decide(number, Answer(verdict=Verdict.APPROVE, **options))
+
+    def deny(self, number: int, reason: str | None = None) -> Change:
+        return self.decide(number, Answer(verdict=Verdict.DENY, reason=reason))
+
+    def resume(self, max_turns: int = 0, max_tool_calls: int = 0) -> Change | None:
+        found = resume(self.snapshot, self.now, "ann", max_turns, max_tool_calls)
+        return self.apply(found) if found else None
+
+
+Predicate = Callable[..., bool]
