@@ -1,6 +1,5 @@
 """A run in memory, taken step by step: changes are applied as the store does it, without a store."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,12 +14,51 @@ from stepwell.machine import CallStatus, State
 from stepwell.messages import Reply
 from stepwell.retry import RetryPolicy
 from stepwell.snapshot import Approval, Call, Fault, Snapshot
+from stepwell.tools import tool
 from stepwell.workflow import Agent
 
 NOW = datetime(2027, 3, 14, 12, tzinfo=UTC)
 ID = "01KPXG3SB0QRSTVWXYZ0123456"
 POLICY = RetryPolicy()
 LOST = Fault(type="worker_lost", message="The process is gone.")
+
+
+@tool(read_only=True)
+def look(q: str) -> str:
+    """Read something: safe to repeat."""
+    return f"about {q}"
+
+
+@tool(idempotent=True)
+def put(key: str, value: int = 0) -> str:
+    """Write something under a key: safe to repeat."""
+    return f"{key}={value}"
+
+
+@tool
+def pay(amount: int) -> str:
+    """Pay: not safe to repeat."""
+    return f"paid {amount}"
+
+
+@tool(requires_approval=True)
+def wire(amount: int) -> str:
+    """Pay, when a person agrees."""
+    return f"wired {amount}"
+
+
+@tool(requires_approval=lambda id: id > 100)
+def delete(id: int) -> str:
+    """Delete; a person is asked where the id is above 100."""
+    return f"deleted {id}"
+
+
+KIT = (look, put, pay, wire, delete)
+
+
+def agent(**options: Any) -> Agent:
+    """A workflow with the tools above."""
+    return Agent("w", **{"tools": KIT} | options)
 
 
 class InMemory:
@@ -133,6 +171,3 @@ class InMemory:
     def resume(self, max_turns: int = 0, max_tool_calls: int = 0) -> Change | None:
         found = resume(self.snapshot, self.now, "ann", max_turns, max_tool_calls)
         return self.apply(found) if found else None
-
-
-Predicate = Callable[..., bool]

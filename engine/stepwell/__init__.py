@@ -1,6 +1,7 @@
 """Stepwell runs LLM agents as durable runs. The public names, each loaded on first use."""
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from stepwell.workflow import Limits as Limits
     from stepwell.workflow import Workflow as Workflow
 
-__version__ = "0.1.0"
-
 _HOMES = {
     "Agent": "workflow",
     "Answer": "approval",
@@ -45,10 +44,12 @@ _HOMES = {
     "Workflow": "workflow",
     "tool": "tools",
 }
-__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604 - names, all of them
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version(__name__)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -52,8 +52,7 @@ def _line(
     name, own_id = clean(wanted.name), clean(wanted.id)
     line = Call(
         number=number,
-        # A provider's id may be missing, or there twice: results could not be told apart.
-        provider_id=own_id if own_id and own_id not in taken else f"call_{number}",
+        provider_id=_unique(own_id, number, taken),
         tool=name,
         arguments=_as_sent(wanted.arguments),
         status=CallStatus.WAITING,
@@ -68,6 +67,14 @@ def _line(
             return line  # triage answers with the names of the tools there are
         outcome = failure("invalid_arguments", error.message, error.hint)
         return end(line, CallStatus.ERROR, outcome, line.requested_seq)
+
+
+def _unique(own_id: str, number: int, taken: set[str]) -> str:
+    """A provider's id may be missing, or there twice: results could not be told apart."""
+    id_ = own_id or f"call_{number}"
+    while id_ in taken:
+        id_ = f"call_{number}" if id_ == own_id else f"{id_}_"
+    return id_
 
 
 def _as_sent(arguments: Any) -> str:
@@ -114,7 +121,8 @@ def settle(
 
 
 def _over_limit(call: Call) -> bool:
-    return call.outcome is not None and call.outcome.get("error", {}).get("type") == LIMIT
+    refused = call.status is CallStatus.NOT_RUN and call.outcome is not None
+    return refused and call.outcome["error"]["type"] == LIMIT
 
 
 def finish(

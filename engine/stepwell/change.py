@@ -78,7 +78,6 @@ def change(
         "updated_at": max(now, before.updated_at),
         "attempt": before.attempt if trigger in KEEPS_ATTEMPT else 1,
         "not_before": None,
-        "reserved_turns": 1 if state in _ASKS_A_MODEL else 0,
         "finished_at": None if live else now,
         "error": error,
     }
@@ -86,9 +85,12 @@ def change(
         usual["answer"] = None
     if not live or state is State.AWAITING_APPROVAL:
         usual |= {"owner": None, "lease_until": None, "cancel_requested": None}
+    after = usual | dict(columns)
+    spent, limit = after.get("used", before.used).turns, after.get("max_turns", before.max_turns)
+    after["reserved_turns"] = 1 if state in _ASKS_A_MODEL and spent < limit else 0
     return Change(
         before=before,
-        run=replace(before, **(usual | dict(columns))),
+        run=replace(before, **after),
         trigger=trigger,
         by=by,
         messages=tuple(messages),

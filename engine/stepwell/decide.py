@@ -91,8 +91,8 @@ def decide(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
     run = snapshot.run
     if run.state not in LIVE:
         return Finish()
-    if run.cancel_requested is not None:
-        return Record(cancel(snapshot, run.cancel_requested, now))
+    if run.cancel_requested is not None and (ended := cancel(snapshot, run.cancel_requested, now)):
+        return Record(ended)
     if run.state is State.AWAITING_APPROVAL:
         expired = expire(snapshot, now)
         return Record(expired) if expired else Wait(run.not_before)

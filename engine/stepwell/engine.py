@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, Unpack
 
 from ulid import ULID
 
@@ -12,52 +12,27 @@ from stepwell import clock
 from stepwell.approval import Answer, Verdict, decide_approval
 from stepwell.change import Change
 from stepwell.driver import Driver
-from stepwell.envelope import clean
 from stepwell.errors import (
     ApprovalClosed,
-    InvalidInput,
     KeyConflict,
-    LeaseLost,
-    RunNotResumable,
     UnknownWorkflow,
-    WorkflowDefinitionError,
 )
-from stepwell.intervention import Start, cancel, resume, start
+from stepwell.intervention import RunOptions, cancel, new_run, resume, start
 from stepwell.lease import Leases
-from stepwell.machine import LIVE, State
+from stepwell.machine import State
 from stepwell.messages import OnText
-from stepwell.retry import RetryPolicy
 from stepwell.settings import Settings, load
 from stepwell.snapshot import ApprovalKind, ApprovePolicy, Snapshot
-from stepwell.store import Store, find, inspect
+from stepwell.store import TRIES, Store, find, inspect
 from stepwell.store.connections import database_file
 from stepwell.views import ApprovalView, HistoryEntry, Run, RunDetail
 from stepwell.watch import OnTransition, Watch
 from stepwell.worker import Worker
-from stepwell.workflow import Workflow
+from stepwell.workflow import Workflow, registered
 
 Decider = Callable[[ApprovalView], bool | Answer | None]
 
-# Another process may change a run between our reading and our writing it; then both are repeated.
-TRIES = 20
 _NOT_GIVEN: Any = object()
-
-
-class RunOptions(TypedDict, total=False):
-    """How a run is started.
-
-    Attributes:
-        key: unique for each workflow: the same key finds its run again.
-        user: whom it is for.
-        model: instead of the workflow's own.
-        max_turns, max_tool_calls: instead of the workflow's own limits.
-    """
-
-    key: str | None
-    user: str | None
-    model: str | None
-    max_turns: int | None
-    max_tool_calls: int | None
 
 
 class Engine:
@@ -83,8 +58,8 @@ class Engine:
         self.workflows = registered(workflows)
         file = database_file(str(database or self.settings.database_url))
         self.store = Store(file, self.settings.synchronous)
-        heartbeat = timedelta(seconds=self.settings.heartbeat)
-        self._leases = Leases(self.store, self.settings.lease_length, heartbeat)
+        length, every = self.settings.lease, self.settings.heartbeat
+        self._leases = Leases(self.store, timedelta(seconds=length), timedelta(seconds=every))
 
     def __enter__(self) -> Self:
         return self
@@ -176,7 +151,7 @@ class Engine:
         if before.state not in {State.DONE, State.CANCELLED}:
             self._check_runnable(before.workflow, before.model)
         watch = Watch(self.store, number, on_transition, seq=before.seq)
-        self._change(number, lambda s: resume(s, clock.now(), by, max_turns, max_tool_calls))
+        self.store.revise(number, lambda s: resume(s, clock.now(), by, max_turns, max_tool_calls))
         return self._go_on(watch, approve, on_text)
 
     def work(self, *, until_idle: bool = False) -> None:
@@ -195,7 +170,7 @@ class Engine:
                 self._worker(None, None).rescue(held, jitter=None)
             if self.store.request_cancel(number, by or "somebody"):
                 break
-            if self._change(number, lambda s: _cancelled(s, by), tries=1):
+            if self.store.revise(number, lambda s: cancel(s, by, clock.now()), tries=1):
                 break
         return self._detail(number)
 
@@ -263,7 +238,7 @@ class Engine:
             workflow = self.workflows.get(name, Workflow(name))
             return decide_approval(workflow, snapshot, place, answer, by, clock.now())
 
-        self._change(self._number(asked.run), decided)
+        self.store.revise(self._number(asked.run), decided)
         with self.store.reading() as connection:
             return find.question(connection, asked.id)
 
@@ -295,7 +270,7 @@ class Engine:
         self, workflow: str, text: str, approve: ApprovePolicy | str, options: RunOptions
     ) -> int:
         self._check_runnable(workflow, options.get("model"))
-        new = Start(id=str(ULID()), input=_input(text), approve=_policy(approve), **options)
+        new = new_run(str(ULID()), text, approve, options)
         try:
             return self.store.begin(start(self.workflows[workflow], new, clock.now())).number
         except KeyConflict as conflict:
@@ -331,22 +306,6 @@ class Engine:
                 answered = True
         return answered
 
-    def _change(
-        self, number: int, how: Callable[[Snapshot], Change | None], *, tries: int = TRIES
-    ) -> bool:
-        """Change a run from outside, on what it is at that moment. False if nothing was to do."""
-        for _ in range(tries):
-            snapshot = self.store.load(number)
-            change = how(snapshot)
-            if change is None:
-                return False
-            try:
-                self.store.record(snapshot, change, driven=False)
-            except LeaseLost:
-                continue
-            return True
-        return False
-
     def _check_runnable(self, workflow: str, model: str | None) -> None:
         known = self.workflows.get(workflow)
         if known is None:
@@ -356,15 +315,10 @@ class Engine:
 
     def _worker(self, watch: Watch | None, on_text: OnText | None) -> Worker:
         settings = self.settings
-        policy = RetryPolicy(
-            attempts=settings.attempts,
-            base=timedelta(seconds=settings.retry_base),
-            ceiling=timedelta(seconds=settings.retry_ceiling),
-        )
         driver = Driver(
             store=self.store,
             leases=self._leases,
-            policy=policy,
+            policy=settings.retry_policy,
             on_transition=watch.recorded if watch else _ignore,
             on_text=on_text or _ignore,
         )
@@ -386,46 +340,3 @@ class Engine:
 
 def _ignore(_news: object) -> None:
     """Nobody listens."""
-
-
-def _cancelled(snapshot: Snapshot, by: str | None) -> Change | None:
-    state = snapshot.run.state
-    if state is State.CANCELLED:
-        return None
-    if state not in LIVE:
-        raise RunNotResumable(f"Run {snapshot.run.id} is {state} already: nothing was cancelled.")
-    return cancel(snapshot, by, clock.now())
-
-
-def registered(workflows: Iterable[Workflow] | ModuleType) -> dict[str, Workflow]:
-    """Workflows by name, of a list or of a module that has them as attributes.
-
-    Raises:
-        WorkflowDefinitionError: one is not a workflow, or two share a name.
-    """
-    named = _attributes(workflows) if isinstance(workflows, ModuleType) else list(workflows)
-    found: dict[str, Workflow] = {}
-    for workflow in named:
-        if not isinstance(workflow, Workflow):
-            raise WorkflowDefinitionError(f"{workflow!r} is not a workflow.")
-        if found.setdefault(workflow.name, workflow) is not workflow:
-            raise WorkflowDefinitionError(f"There are two workflows named {workflow.name!r}.")
-    return found
-
-
-def _attributes(module: ModuleType) -> list[Workflow]:
-    return [value for value in vars(module).values() if isinstance(value, Workflow)]
-
-
-def _input(text: str) -> str:
-    if not text.strip():
-        raise InvalidInput("The input is empty.", "Say what the run is to do.")
-    return str(clean(text))
-
-
-def _policy(approve: ApprovePolicy | str) -> ApprovePolicy:
-    try:
-        return ApprovePolicy(approve)
-    except ValueError:
-        choices = ", ".join(ApprovePolicy)
-        raise InvalidInput(f"approve cannot be {approve!r}.", f"Choices: {choices}.") from None

@@ -2,13 +2,32 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypedDict
 
 from stepwell.change import Change, change, stop
-from stepwell.errors import RunNotResumable
-from stepwell.machine import INITIAL, State, Trigger
+from stepwell.envelope import clean
+from stepwell.errors import InvalidInput, RunNotResumable
+from stepwell.machine import INITIAL, LIVE, State, Trigger
 from stepwell.retry import RetryPolicy
 from stepwell.snapshot import ApprovePolicy, Fault, Role, RunRow, Snapshot, StoredMessage
 from stepwell.workflow import Workflow
+
+
+class RunOptions(TypedDict, total=False):
+    """How a run is started.
+
+    Attributes:
+        key: unique for each workflow: the same key finds its run again.
+        user: whom it is for.
+        model: instead of the workflow's own.
+        max_turns, max_tool_calls: instead of the workflow's own limits.
+    """
+
+    key: str | None
+    user: str | None
+    model: str | None
+    max_turns: int | None
+    max_tool_calls: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +44,26 @@ class Start:
     approve: ApprovePolicy = ApprovePolicy.PARK
 
 
+def new_run(id_: str, text: str, approve: ApprovePolicy | str, options: RunOptions) -> Start:
+    """What a new run is made of, checked.
+
+    Raises:
+        InvalidInput: there is nothing to do, or no such way to approve.
+    """
+    if not text.strip():
+        raise InvalidInput("The input is empty.", "Say what the run is to do.")
+    try:
+        policy = ApprovePolicy(approve)
+    except ValueError:
+        choices = ", ".join(ApprovePolicy)
+        raise InvalidInput(f"approve cannot be {approve!r}.", f"Choices: {choices}.") from None
+    return Start(id=id_, input=str(clean(text)), approve=policy, **options)
+
+
 def start(workflow: Workflow, new: Start, now: datetime) -> Change:
     """The first transition. The database gives the run its number."""
     limits = workflow.limits
+    max_turns = limits.max_turns if new.max_turns is None else new.max_turns
     run = RunRow(
         number=0,
         id=new.id,
@@ -36,13 +72,13 @@ def start(workflow: Workflow, new: Start, now: datetime) -> Change:
         seq=1,
         created_at=now,
         updated_at=now,
-        max_turns=limits.max_turns if new.max_turns is None else new.max_turns,
+        max_turns=max_turns,
         max_tool_calls=limits.max_tool_calls if new.max_tool_calls is None else new.max_tool_calls,
         key=new.key,
         user=new.user,
         model=new.model,
         approve=new.approve,
-        reserved_turns=1,
+        reserved_turns=1 if max_turns > 0 else 0,
     )
     first = StoredMessage(number=1, seq=1, role=Role.USER, text=new.input)
     return Change(before=None, run=run, trigger=Trigger.START, by=new.user, messages=(first,))
@@ -78,8 +114,17 @@ def resume(
     return None
 
 
-def cancel(snapshot: Snapshot, by: str | None, now: datetime) -> Change:
-    """The end of a run at a person's wish."""
+def cancel(snapshot: Snapshot, by: str | None, now: datetime) -> Change | None:
+    """The end of a run at a person's wish; None where that is what it has come to already.
+
+    Raises:
+        RunNotResumable: it has ended otherwise.
+    """
+    run = snapshot.run
+    if run.state is State.CANCELLED:
+        return None
+    if run.state not in LIVE:
+        raise RunNotResumable(f"Run {run.id} is {run.state} already: nothing was cancelled.")
     reason = Fault(type="cancelled", message=f"Cancelled by {by}." if by else "Cancelled.")
     return stop(snapshot, Trigger.CANCEL, now, reason, by=by)
 

@@ -63,6 +63,8 @@ class Leases:
         """Keep this lease alive from now on."""
         seconds = (until - clock.now()).total_seconds()
         lease = Lease(number, fence, until, clock.monotonic() + seconds)
+        if self._pid != os.getpid():
+            self._begin_anew()
         with self._lock:
             self._held[number] = lease
             self._start_ticking()
@@ -107,15 +109,22 @@ class Leases:
                 self._ticker.shutdown(wait=False)
                 self._ticker = None
 
+    def _begin_anew(self) -> None:
+        """A fork has none of its parent's leases and threads, and may not wait for its lock."""
+        self._pid, self._lock, self._held, self._ticker = os.getpid(), threading.Lock(), {}, None
+
     def _start_ticking(self) -> None:
-        if self._ticker is not None and self._pid == os.getpid():
-            return  # a fork has no thread of its parent's
-        self._pid = os.getpid()
+        if self._ticker is not None:
+            return
         from apscheduler.schedulers.background import BackgroundScheduler
 
         self._ticker = BackgroundScheduler(timezone=UTC, daemon=True)
         self._ticker.add_job(
-            _quietly(self.renew), "interval", seconds=self.every.total_seconds(), coalesce=True
+            _quietly(self.renew),
+            "interval",
+            seconds=self.every.total_seconds(),
+            coalesce=True,
+            misfire_grace_time=None,  # a late beat is better than none
         )
         self._ticker.start()
 

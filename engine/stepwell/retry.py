@@ -1,8 +1,9 @@
 """Pure: which fault, which attempt: when again, or give up."""
 
-import math
 from dataclasses import dataclass
 from datetime import timedelta
+
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +35,13 @@ class RetryPolicy:
             jitter: a random number in [0, 1): full jitter spreads the herd, see
                 https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
             retry_after: seconds that the provider asked for; the wait is never shorter.
+
+        Returns:
+            whole milliseconds, rounded up: what the database keeps.
         """
         doubled = self.base * (1 << min(attempt - 1, 30))
-        backoff = min(doubled, self.ceiling) * jitter
-        if retry_after is None or math.isnan(retry_after) or retry_after < 0:
-            return backoff
-        asked = min(retry_after, self.retry_after_ceiling.total_seconds())
-        return max(backoff, timedelta(seconds=asked))
+        wait = min(doubled, self.ceiling) * jitter
+        if retry_after is not None and retry_after > 0:
+            asked = min(retry_after, self.retry_after_ceiling.total_seconds())
+            wait = max(wait, timedelta(seconds=asked))
+        return -(-wait // _MILLISECOND) * _MILLISECOND

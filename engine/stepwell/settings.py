@@ -2,7 +2,6 @@
 
 import tomllib
 from datetime import timedelta
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ from pydantic_settings import (
 )
 
 from stepwell.errors import ConfigurationError
+from stepwell.retry import RetryPolicy
 
 DEFAULT_DATABASE = "sqlite:///stepwell.db"
 
@@ -61,10 +61,14 @@ class Settings(BaseSettings):
         project = InitSettingsSource(settings_cls, {"root": root, **table})
         return init_settings, env_settings, dotenv, project
 
-    @cached_property
-    def lease_length(self) -> timedelta:
-        """`lease` as a duration."""
-        return timedelta(seconds=self.lease)
+    @property
+    def retry_policy(self) -> RetryPolicy:
+        """How faults are tried again."""
+        return RetryPolicy(
+            attempts=self.attempts,
+            base=timedelta(seconds=self.retry_base),
+            ceiling=timedelta(seconds=self.retry_ceiling),
+        )
 
 
 def load() -> Settings:

@@ -1,9 +1,10 @@
 """What a user defines: workflows, their limits and their approvals."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 from stepwell.errors import WorkflowDefinitionError
@@ -119,3 +120,23 @@ class Agent(Workflow):
 
     instructions: str = field(default="", kw_only=True)
     max_output_tokens: int | None = field(default=None, kw_only=True)
+
+
+def registered(workflows: Iterable[Workflow] | ModuleType) -> dict[str, Workflow]:
+    """Workflows by name, of a list or of a module that has them as attributes.
+
+    Raises:
+        WorkflowDefinitionError: one is not a workflow, or two share a name.
+    """
+    named = _attributes(workflows) if isinstance(workflows, ModuleType) else list(workflows)
+    found: dict[str, Workflow] = {}
+    for workflow in named:
+        if not isinstance(workflow, Workflow):
+            raise WorkflowDefinitionError(f"{workflow!r} is not a workflow.")
+        if found.setdefault(workflow.name, workflow) is not workflow:
+            raise WorkflowDefinitionError(f"There are two workflows named {workflow.name!r}.")
+    return found
+
+
+def _attributes(module: ModuleType) -> list[Workflow]:
+    return [value for value in vars(module).values() if isinstance(value, Workflow)]

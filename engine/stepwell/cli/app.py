@@ -1,10 +1,10 @@
 """All commands, put together."""
 
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from stepwell import __version__
 from stepwell.cli import database, decisions, drive, look
 
 app = typer.Typer(
@@ -34,13 +34,13 @@ app.add_typer(database.db, name="db")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"stepwell {__version__}")
+        typer.echo(f"stepwell {version('stepwell')}")
         raise typer.Exit
 
 
 @app.callback()
 def stepwell(
-    version: Annotated[
+    show_version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,

@@ -18,9 +18,9 @@ from stepwell.cli.output import (
 from stepwell.cli.session import application, engine
 from stepwell.cli.show import show_run, show_trace
 from stepwell.errors import UnknownTool
-from stepwell.engine import registered
 from stepwell.machine import State
 from stepwell.settings import load
+from stepwell.workflow import registered
 
 
 def runs(

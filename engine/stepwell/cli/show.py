@@ -2,7 +2,7 @@
 
 from rich.text import Text
 
-from stepwell.cli.output import COLOURS, console, one_line, printable, state_text
+from stepwell.cli.output import COLOURS, console, printable, state_text
 from stepwell.envelope import dumps
 from stepwell.machine import State
 from stepwell.views import CallView, RunDetail

@@ -1,10 +1,9 @@
 """The store: every run on one SQLite file, written by one thread, read by any number."""
 
-import os
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -17,11 +16,12 @@ from stepwell.change import Change
 from stepwell.errors import KeyConflict, LeaseLost, StoreError
 from stepwell.owner import this_process
 from stepwell.snapshot import RunRow, Snapshot
-from stepwell.store import claim, connections, load, record, schema
+from stepwell.store import claim, connections, forking, load, record, schema
 from stepwell.store.claim import Owned
 from stepwell.store.committer import Committer
 
 T = TypeVar("T")
+TRIES = 20
 
 
 class Store:
@@ -36,7 +36,7 @@ class Store:
     """
 
     def __init__(self, file: Path, synchronous: str = "full") -> None:
-        self.file = file
+        self.file = file.absolute()
         self._synchronous = synchronous
         self._left_behind: list[object] = []
         schema.check(file)
@@ -44,25 +44,50 @@ class Store:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{file.parent} cannot be made: {error.strerror}.") from error
-        self._open()
-
-    def _open(self) -> None:
-        self._pid = os.getpid()
-        self._worker: int | None = None
-        self._registering = threading.Lock()
-        writer = connections.writing(self.file, self._synchronous)
+        self._begin_anew()
+        writer = self._writer()
         try:
             self.backup = schema.prepare(writer, self.file)
         except sqlite3.Error as error:
-            raise StoreError(f"The database {self.file} cannot be set up: {error}.") from error
+            writer.close()
+            raise StoreError(f"The database {file} cannot be set up: {error}.") from error
+        except BaseException:
+            writer.close()
+            raise
+        self._committer: Committer | None = Committer(writer, self._writer, self._gate)
+        forking.watch(self)
+
+    def _begin_anew(self) -> None:
+        self._gate = forking.Gate()
+        self._starting = threading.RLock()
+        self._worker: int | None = None
+        self._committer = None
         self._reader = connections.reading(self.file)
-        self._committer = Committer(writer)
+
+    def _writer(self) -> sqlite3.Connection:
+        return connections.writing(self.file, self._synchronous)
 
     def close(self) -> None:
         """Finish what is being written and close the file."""
-        if self._pid == os.getpid():
+        if self._committer is not None:
             self._committer.close()
-            self._reader.dispose()
+        self._reader.dispose()
+
+    def before_fork(self) -> None:
+        """No connection may be open meanwhile, see `forking`."""
+        self._gate.shut()
+        if self._committer is not None:
+            self._committer.disconnect()
+        self._reader.dispose()
+
+    def after_fork(self) -> None:
+        """The next reader and the next writer connect again."""
+        self._gate.open()
+
+    def in_child(self) -> None:
+        """The child has connections of its own, and is a worker of its own."""
+        self._left_behind += [self._committer, self._reader]  # closing is not for the child
+        self._begin_anew()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -71,9 +96,8 @@ class Store:
         Raises:
             StoreError: it cannot be read.
         """
-        self._after_fork()
         try:
-            with self._reader.begin() as connection:
+            with self._gate, self._reader.begin() as connection:
                 yield connection
         except DBAPIError as error:
             raise StoreError(f"The database {self.file} cannot be read: {error.orig}.") from error
@@ -106,6 +130,29 @@ class Store:
         worker = self.worker() if driven else None
         snapshot.run = _value(self._write(lambda cursor: record.record(cursor, change, worker)))
         snapshot.extend(change.messages, change.calls, change.approvals, change.notes)
+
+    def revise(
+        self, number: int, how: Callable[[Snapshot], Change | None], *, tries: int = TRIES
+    ) -> bool:
+        """Change a run from outside, on what it is at that moment.
+
+        Args:
+            number: the run's.
+            how: makes the change, or None where there is nothing to do.
+            tries: somebody else may change the run between our reading and our writing it.
+
+        Returns:
+            whether it was changed.
+        """
+        for _ in range(tries):
+            snapshot = self.load(number)
+            change = how(snapshot)
+            if change is None:
+                return False
+            with suppress(LeaseLost):
+                self.record(snapshot, change, driven=False)
+                return True
+        return False
 
     def claim(
         self,
@@ -141,23 +188,21 @@ class Store:
 
     def worker(self) -> int:
         """The number under which this process drives runs."""
-        self._after_fork()
-        with self._registering:
+        with self._starting:
             if self._worker is None:
                 now, process = clock.now(), this_process()
                 self._worker = self._write(lambda cursor: claim.register(cursor, process, now))
             return self._worker
 
     def _write(self, operation: Callable[[sqlite3.Cursor], T]) -> T:
-        self._after_fork()
-        return self._committer.run(operation)
+        return (self._committer or self._in_fork()).run(operation)
 
-    def _after_fork(self) -> None:
-        """A child opens its own connections. Closing the parent's would drop the parent's locks."""
-        if self._pid != os.getpid():
-            self._left_behind += [self._committer, self._reader]
-            self._reader.dispose(close=False)
-            self._open()
+    def _in_fork(self) -> Committer:
+        """The committer of a process that was forked off, started when it first writes."""
+        with self._starting:
+            if self._committer is None:
+                self._committer = Committer(self._writer(), self._writer, self._gate)
+            return self._committer
 
 
 def _value(result: T | LeaseLost | KeyConflict) -> T:

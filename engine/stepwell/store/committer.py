@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from stepwell.errors import StepwellError, StoreBusy, StoreError, StoreFull
 from stepwell.store.connections import RETRY_FOR, is_busy
+from stepwell.store.forking import Gate
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Cursor], T]
@@ -27,11 +28,21 @@ class Committer:
     An operation whose first statement changes no row must do nothing else: its neighbours in the
     transaction are committed all the same. One that raises undoes them all, and then each is
     tried alone. (Savepoints would not do: a full disk rolls back what is under them as well.)
+
+    Args:
+        connection: the one that writes; nobody else uses it.
+        again: opens another one, after `disconnect`.
+        gate: passed for every transaction.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __init__(
+        self, connection: sqlite3.Connection, again: Callable[[], sqlite3.Connection], gate: Gate
+    ) -> None:
+        self._cursor: sqlite3.Cursor | None = connection.cursor()
+        self._again, self._gate = again, gate
         self._queue: SimpleQueue[_Item | None] = SimpleQueue()
+        self._closing = threading.Lock()
+        self._closed = False
         self._thread = threading.Thread(target=self._work, name="stepwell-committer", daemon=True)
         self._thread.start()
 
@@ -41,25 +52,36 @@ class Committer:
         Raises:
             StoreBusy, StoreFull, StoreError: nothing of it was written.
         """
-        if not self._thread.is_alive():
-            raise StoreError("The store is closed.")
         future: Future[T] = Future()
-        self._queue.put((operation, future))
+        with self._closing:  # what is put behind the end of the queue would wait for ever
+            if self._closed:
+                raise StoreError("The store is closed.")
+            self._queue.put((operation, future))
         return future.result()
 
     def close(self) -> None:
         """Finish what is waiting, then stop."""
-        self._queue.put(None)
+        with self._closing:
+            self._closed = True
+            self._queue.put(None)
         self._thread.join()
 
+    def disconnect(self) -> None:
+        """Close the connection, while the gate is shut; the next transaction opens another one."""
+        if self._cursor is not None:
+            self._cursor.connection.close()
+            self._cursor = None
+
     def _work(self) -> None:
-        cursor = self._connection.cursor()
         while (batch := self._take()) is not None:
-            try:
-                self._commit(cursor, batch)
-            except BaseException as error:  # noqa: BLE001 - each waiting caller gets it
-                _fail(batch, error)
-        self._connection.close()
+            with self._gate:
+                try:
+                    self._cursor = self._cursor or self._again().cursor()
+                    self._commit(self._cursor, batch)
+                except BaseException as error:  # noqa: BLE001 - each waiting caller gets it
+                    _fail(batch, error)
+        with self._gate:
+            self.disconnect()
 
     def _take(self) -> list[_Item] | None:
         first = self._queue.get()
@@ -80,8 +102,8 @@ class Committer:
     def _commit(self, cursor: sqlite3.Cursor, batch: list[_Item]) -> None:
         try:
             results = _transaction(cursor, [operation for operation, _ in batch])
-        except Exception:
-            if len(batch) == 1:
+        except Exception as error:
+            if len(batch) == 1 or _is_busy(error):  # then it is nobody's fault
                 raise
             for item in batch:
                 try:
@@ -91,6 +113,10 @@ class Committer:
         else:
             for (_, future), result in zip(batch, results, strict=True):
                 future.set_result(result)
+
+
+def _is_busy(error: Exception) -> bool:
+    return isinstance(error, sqlite3.Error) and is_busy(error)
 
 
 def _fail(batch: list[_Item], error: BaseException) -> None:

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
@@ -39,7 +39,7 @@ def database_file(url: str) -> Path:
 
 def reading(file: Path) -> Engine:
     """Short, deferred, read-only transactions, each seeing one state of the database."""
-    engine = create_engine(f"sqlite:///{file}", connect_args={"timeout": READER_WAIT})
+    engine = create_engine(_url(file), connect_args={"timeout": READER_WAIT})
 
     @event.listens_for(engine, "connect")
     def _connect(connection: DBAPIConnection, _record: object) -> None:
@@ -60,18 +60,29 @@ def writing(file: Path, synchronous: str) -> sqlite3.Connection:
     """
     # No busy handler: the committer waits in its own, fairer way.
     arguments = {"timeout": 0, "check_same_thread": False}
-    engine = create_engine(f"sqlite:///{file}", poolclass=NullPool, connect_args=arguments)
+    engine = create_engine(_url(file), poolclass=NullPool, connect_args=arguments)
     try:
         borrowed = engine.raw_connection()
         connection = _plain(borrowed.driver_connection)
         borrowed.detach()  # ours alone from here: the pool forgets it
+    except (sqlite3.Error, SQLAlchemyError) as error:
+        raise StoreError(f"The database {file} cannot be opened: {error}.") from error
+    try:
         _set_journal(connection, file)
         connection.execute(f"PRAGMA synchronous={synchronous}")
         connection.execute("PRAGMA fullfsync=ON")
         connection.execute("PRAGMA foreign_keys=ON")
-    except (sqlite3.Error, SQLAlchemyError) as error:
-        raise StoreError(f"The database {file} cannot be opened: {error}.") from error
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.Error):
+            raise StoreError(f"The database {file} cannot be opened: {error}.") from error
+        raise
     return connection
+
+
+def _url(file: Path) -> URL:
+    """Built, not parsed: a file's name may hold "?" and "%"."""
+    return URL.create("sqlite", database=str(file))
 
 
 def _plain(connection: Any) -> sqlite3.Connection:

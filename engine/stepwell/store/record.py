@@ -65,7 +65,7 @@ _UPDATE_APPROVAL = Prepared(
     .where(approval.c.run == bindparam("run_"), approval.c.number == bindparam("number_"))
     .values({n: bindparam(n, type_=approval.c[n].type) for n in _APPROVAL_CHANGES})
 )
-_ALREADY = 'SELECT at, "trigger", fence FROM transition WHERE run = ? AND seq = ?'
+_ALREADY = 'SELECT at, "trigger", fence, worker FROM transition WHERE run = ? AND seq = ?'
 
 
 def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow | LeaseLost:
@@ -84,7 +84,7 @@ def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow
     statement = _RELEASE if after.owner is None else _KEEP
     found = statement.execute(cursor, values).fetchall()
     if not found:
-        if _is_there_already(cursor, change):
+        if worker is not None and _is_there_already(cursor, change, worker):
             return after
         return LeaseLost(
             f"Run {before.id} has moved on: somebody else drives it, or has changed it.",
@@ -132,9 +132,12 @@ def _append(cursor: sqlite3.Cursor, change: Change, number: int, worker: int | N
             _INSERT_NOTE.execute(cursor, row)
 
 
-def _is_there_already(cursor: sqlite3.Cursor, change: Change) -> bool:
-    """Whether this very transition was committed by an earlier try that did not hear of it."""
+def _is_there_already(cursor: sqlite3.Cursor, change: Change, worker: int) -> bool:
+    """Whether this very transition was committed by an earlier try that did not hear of it.
+
+    Only a driver tries again. Two people who answer a question within one millisecond differ.
+    """
     assert change.before is not None  # noqa: S101
     found = cursor.execute(_ALREADY, (change.before.number, change.run.seq)).fetchone()
     run = change.run
-    return bool(found == (milliseconds(run.updated_at), change.trigger.value, run.fence))
+    return bool(found == (milliseconds(run.updated_at), change.trigger.value, run.fence, worker))

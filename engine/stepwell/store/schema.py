@@ -33,10 +33,17 @@ def version(file: Path) -> int:
     if not file.exists() or file.stat().st_size == 0:
         return 0
     try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as reader:
+        with closing(_reading(file)) as reader:
             return _version(reader, file)
     except sqlite3.Error as error:
         raise StoreError(f"The database {file} cannot be read: {error}.") from error
+
+
+def _reading(file: Path) -> sqlite3.Connection:
+    """A connection that leaves nothing behind: a file that nobody writes is taken as it lies."""
+    in_use = any(file.with_name(file.name + end).exists() for end in ("-wal", "-journal"))
+    options = "mode=ro" if in_use else "mode=ro&immutable=1"
+    return sqlite3.connect(f"{file.absolute().as_uri()}?{options}", uri=True)
 
 
 def _version(connection: sqlite3.Connection, file: Path) -> int:
@@ -76,6 +83,18 @@ def prepare(
     if version(file) == newest(migrations):
         return None
     connection.execute("PRAGMA busy_timeout=5000")
+    connection.execute("PRAGMA foreign_keys=OFF")  # a migration may have to rebuild a table
+    try:
+        backup = _to_newest(connection, file, migrations)
+    finally:
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA busy_timeout=0")
+    return backup
+
+
+def _to_newest(
+    connection: sqlite3.Connection, file: Path, migrations: Sequence[Migration]
+) -> Path | None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         found = _version(connection, file)  # another process may have been first
@@ -89,10 +108,9 @@ def prepare(
         connection.execute(f"PRAGMA user_version={newest(migrations)}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
-    finally:
-        connection.execute("PRAGMA busy_timeout=0")
     return backup
 
 
@@ -113,8 +131,7 @@ def _make_views(connection: sqlite3.Connection) -> None:
 
 def _back_up(file: Path, found: int) -> Path:
     copy = file.with_name(f"{file.name}.v{found}.backup")
-    only_reading = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
-    with closing(only_reading) as source, closing(sqlite3.connect(copy)) as target:
+    with closing(_reading(file)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
     return copy
 
@@ -125,10 +142,18 @@ def _migrate(connection: sqlite3.Connection, steps: Sequence[Migration]) -> None
 
     for name in VIEWS:  # a view would forbid changes to the columns it reads
         connection.execute(f"DROP VIEW IF EXISTS {name}")
-    engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
+    engine = create_engine(
+        "sqlite://",
+        creator=lambda: connection,
+        poolclass=StaticPool,
+        skip_autocommit_rollback=True,  # the transaction is ours
+    )
     with engine.connect() as borrowed:
         operations = Operations(MigrationContext.configure(borrowed))
         for step in steps:
             step(operations)
-        borrowed.detach()
+    engine.dispose(close=False)
+    broken = connection.execute("PRAGMA foreign_key_check").fetchall()
+    if broken:
+        raise StoreError(f"The migration would leave {len(broken)} rows without their owner.")
     _make_views(connection)
