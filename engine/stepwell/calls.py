@@ -86,7 +86,13 @@ def start(snapshot: Snapshot, calls: Iterable[Call]) -> list[Call]:
     """These calls, marked by the coming transition as running under this driver's fence."""
     run = snapshot.run
     return [
-        replace(call, status=CallStatus.RUNNING, started_seq=run.seq + 1, fence=run.fence)
+        replace(
+            call,
+            status=CallStatus.RUNNING,
+            fence=run.fence,
+            started_seq=call.started_seq or run.seq + 1,
+            restarted_seq=run.seq + 1 if call.started_seq else None,
+        )
         for call in calls
     ]
 
@@ -121,8 +127,9 @@ def settle(
 
 
 def _over_limit(call: Call) -> bool:
-    refused = call.status is CallStatus.NOT_RUN and call.outcome is not None
-    return refused and call.outcome["error"]["type"] == LIMIT
+    if call.status is not CallStatus.NOT_RUN or call.outcome is None:
+        return False
+    return bool(call.outcome["error"]["type"] == LIMIT)
 
 
 def finish(

@@ -3,6 +3,7 @@
 import logging
 import random
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -74,7 +75,10 @@ class Driver:
             )
         except BaseException as error:
             reason = _why(error)
-            self._give_back(snapshot, lambda s: interrupt(s, reason, clock.now()))
+            try:
+                self._give_back(snapshot, lambda s: interrupt(s, reason, clock.now()))
+            except StoreError as failed:  # then the next one finds that this process is gone
+                log.warning("Run %s was not given back: %s", run.id, failed)
             raise
         finally:
             performer.abandon()
@@ -84,6 +88,8 @@ class Driver:
         self, workflow: Workflow, performer: Performer, snapshot: Snapshot, lease: Lease
     ) -> None:
         while True:
+            if lease.lost:
+                raise LeaseLost(f"Run {snapshot.run.id} was taken over; nothing more was begun.")
             if lease.cancel_requested is not None:
                 snapshot.run = replace(snapshot.run, cancel_requested=lease.cancel_requested)
             match decide(workflow, snapshot, clock.now()):
@@ -105,15 +111,20 @@ class Driver:
                     self._record(snapshot, change, lease)
 
     def _record(self, snapshot: Snapshot, change: Change, lease: Lease) -> None:
-        """Commit. While it fails, nothing else of this run begins; it is tried while we may."""
+        """Commit. While it fails, nothing else of this run begins.
+
+        It is tried as long as the lease lasts that was held when it failed first. (That one may be
+        renewed for ever even on a full disk, for a renewal needs no more room.)
+        """
+        until = lease.until_monotonic
         while True:
             try:
                 self.store.record(snapshot, change)
             except StoreError as error:
-                if not lease.is_held():
+                if not lease.is_held() or clock.monotonic() > until:
                     raise
                 log.warning("Run %s: %s Trying again.", snapshot.run.id, error.message)
-                lease.news.wait(RECORD_AGAIN)
+                time.sleep(RECORD_AGAIN)
             else:
                 break
         self.on_transition(change)

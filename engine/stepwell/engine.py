@@ -1,6 +1,7 @@
 """The facade that users, the command line and the web call."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +16,7 @@ from stepwell.driver import Driver
 from stepwell.errors import (
     ApprovalClosed,
     KeyConflict,
+    LeaseLost,
     UnknownWorkflow,
 )
 from stepwell.intervention import RunOptions, cancel, new_run, resume, start
@@ -170,7 +172,8 @@ class Engine:
                 self._worker(None, None).rescue(held, jitter=None)
             if self.store.request_cancel(number, by or "somebody"):
                 break
-            if self.store.revise(number, lambda s: cancel(s, by, clock.now()), tries=1):
+            with suppress(LeaseLost):  # somebody has just begun to drive it
+                self.store.revise(number, lambda s: cancel(s, by, clock.now()), tries=1)
                 break
         return self._detail(number)
 

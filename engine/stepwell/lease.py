@@ -53,7 +53,7 @@ class Leases:
     _held: dict[int, Lease] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _ticker: Any = None
-    _pid: int = 0
+    _pid: int = field(default_factory=os.getpid)
 
     def until(self) -> datetime:
         """When a lease taken now ends."""
@@ -104,6 +104,8 @@ class Leases:
 
     def close(self) -> None:
         """Stop renewing."""
+        if self._pid != os.getpid():
+            return
         with self._lock:
             if self._ticker is not None:
                 self._ticker.shutdown(wait=False)

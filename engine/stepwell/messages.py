@@ -23,6 +23,14 @@ class Usage:
     output_tokens: int = 0
     cost: Decimal | None = None
 
+    def tokens(self) -> dict[str, int]:
+        """The counts as users see them."""
+        return {
+            "input_tokens": self.input_tokens,
+            "cached_tokens": self.cached_tokens,
+            "output_tokens": self.output_tokens,
+        }
+
 
 class StopReason(StrEnum):
     """Why a reply ended."""

@@ -151,6 +151,8 @@ class Call:
         edited: the arguments that a person put in their place.
         fence: of the driver that started it; older than the run's means its outcome was lost.
         full_result: the uncut result, where the outcome holds a cut one.
+        started_seq: the transition that first started it.
+        restarted_seq: the last one that started it again, after its outcome was lost.
     """
 
     number: int
@@ -163,6 +165,7 @@ class Call:
     outcome: Envelope | None = None
     full_result: str | None = None
     started_seq: int | None = None
+    restarted_seq: int | None = None
     finished_seq: int | None = None
     fence: int | None = None
     ms: int | None = None

@@ -63,6 +63,7 @@ class CallView:
     idempotency_key: str
     requested_seq: int
     started_seq: int | None
+    restarted_seq: int | None
     finished_seq: int | None
     ms: int | None
 
@@ -105,12 +106,21 @@ class TraceStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallStep:
+    """What one transition made of one call: `waiting`, `running`, or how it ended."""
+
+    id: str
+    tool: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
     """One committed transition.
 
     Attributes:
         by: the person who caused it, or the process as "host:pid".
-        calls: ids of the calls that it requested, started or finished.
+        calls: those that it requested, started or ended.
     """
 
     seq: int
@@ -122,7 +132,7 @@ class HistoryEntry:
     fence: int
     attempt: int
     model: str | None
-    calls: tuple[str, ...]
+    calls: tuple[CallStep, ...]
     usage: dict[str, int] | None
     cost: Decimal | None
     error: dict[str, str] | None

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stepwell.change import Change
+from stepwell.owner import this_process
 from stepwell.store import Store, inspect
-from stepwell.views import HistoryEntry
+from stepwell.views import CallStep, HistoryEntry
 
 OnTransition = Callable[[HistoryEntry], None]
 
@@ -27,8 +28,13 @@ class Watch:
 
     def recorded(self, change: Change) -> None:
         """A transition was made by this process."""
-        if self.tell is not None and change.before and change.before.number == self.number:
+        if self.tell is None or change.before is None or change.before.number != self.number:
+            return
+        if change.before.seq > self.seq:
             self.catch_up()
+        elif change.run.seq > self.seq:
+            self.seq = change.run.seq
+            self.tell(_entry(change))
 
     def catch_up(self) -> None:
         """Tell what was not told yet."""
@@ -39,3 +45,26 @@ class Watch:
         for entry in entries:
             self.seq = entry.seq
             self.tell(entry)
+
+
+def _entry(change: Change) -> HistoryEntry:
+    """The change as the history will show it."""
+    run, usage, process = change.run, change.usage, this_process()
+    return HistoryEntry(
+        seq=run.seq,
+        at=run.updated_at,
+        trigger=change.trigger,
+        source=change.before.state if change.before else None,
+        dest=run.state,
+        by=change.by or f"{process.host}:{process.pid}",
+        fence=run.fence,
+        attempt=run.attempt,
+        model=change.model,
+        calls=tuple(
+            CallStep(id=f"{run.id}-{call.number}", tool=call.tool, status=call.status)
+            for call in change.calls
+        ),
+        usage=usage.tokens() if usage else None,
+        cost=usage.cost if usage else None,
+        error=change.error.as_json() if change.error else None,
+    )

@@ -89,7 +89,7 @@ def history(run: RunArgument, json: JsonOption = False, app: AppOption = None) -
             state_text(entry.dest),
             one_line(entry.by or ""),
             str(entry.attempt) if entry.attempt > 1 else "",
-            " ".join(call.rpartition("-")[2] for call in entry.calls),
+            one_line(", ".join(f"{step.tool} {step.status}" for step in entry.calls), 80),
             one_line(entry.error["message"], 80) if entry.error else "",
         )
     console().print(grid)

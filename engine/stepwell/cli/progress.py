@@ -13,7 +13,8 @@ def progress(entry: HistoryEntry) -> None:
     line.append(f"{entry.trigger:<14}", style="default")
     line.append(" → ", style="dim")
     line.append(entry.dest, style=COLOURS.get(State(entry.dest), "cyan"))
-    notes = [entry.model] if entry.model else []
+    notes = [f"{step.tool} {step.status}" for step in entry.calls]
+    notes += [entry.model] if entry.model else []
     if entry.by and entry.by.partition(":")[2] == "":
         notes.append(f"by {entry.by}")
     if entry.error:

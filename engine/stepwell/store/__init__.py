@@ -3,7 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -142,17 +142,24 @@ class Store:
             tries: somebody else may change the run between our reading and our writing it.
 
         Returns:
-            whether it was changed.
+            whether there was anything to change.
+
+        Raises:
+            LeaseLost: it changed at every try; nothing was written.
         """
-        for _ in range(tries):
+        while True:
             snapshot = self.load(number)
             change = how(snapshot)
             if change is None:
                 return False
-            with suppress(LeaseLost):
+            tries -= 1
+            try:
                 self.record(snapshot, change, driven=False)
+            except LeaseLost:
+                if tries <= 0:
+                    raise
+            else:
                 return True
-        return False
 
     def claim(
         self,

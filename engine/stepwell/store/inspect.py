@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Select, func, select
 
 from stepwell.envelope import dumps
-from stepwell.machine import State
+from stepwell.machine import CallStatus, State
 from stepwell.owner import Owner
 from stepwell.snapshot import ApprovalStatus
 from stepwell.store.claim import Owned
@@ -17,6 +17,7 @@ from stepwell.store.tables import approval, call, message, run, transition, work
 from stepwell.store.types import milliseconds
 from stepwell.views import (
     ApprovalView,
+    CallStep,
     CallView,
     HistoryEntry,
     LimitsView,
@@ -114,21 +115,19 @@ def approvals(
 def history(connection: Connection, number: int, after: int = 0) -> list[HistoryEntry]:
     """Every transition of one run that came after number `after`, in order."""
     ((id_,),) = connection.execute(select(run.c.id).where(run.c.number == number)).all()
-    touched: dict[int, set[int]] = defaultdict(set)
-    lines = select(call).where(call.c.run == number)
+    steps: dict[int, list[CallStep]] = defaultdict(list)
+    lines = select(call).where(call.c.run == number).order_by(call.c.number)
     for line in connection.execute(lines).mappings():
-        for seq in (line["requested_seq"], line["started_seq"], line["finished_seq"]):
-            touched[seq].add(line["number"])
+        for seq, status in _steps(line).items():
+            step = CallStep(id=f"{id_}-{line['number']}", tool=line["tool"], status=status)
+            steps[seq].append(step)
     query = (
         select(transition, *_OWNER)
         .outerjoin(worker, worker.c.number == transition.c.worker)
         .where(transition.c.run == number, transition.c.seq > after)
         .order_by(transition.c.seq)
     )
-    return [
-        _entry(row, [f"{id_}-{n}" for n in sorted(touched[row["seq"]])])
-        for row in connection.execute(query).mappings()
-    ]
+    return [_entry(row, steps[row["seq"]]) for row in connection.execute(query).mappings()]
 
 
 def _run_columns(row: RowMapping, now: datetime, longest_lease: float) -> dict[str, Any]:
@@ -217,7 +216,19 @@ def _approval(row: RowMapping) -> ApprovalView:
     )
 
 
-def _entry(row: RowMapping, calls: list[str]) -> HistoryEntry:
+def _steps(line: RowMapping) -> dict[int, str]:
+    """What each transition that touched a call made of it; a later status hides an earlier one."""
+    running = CallStatus.RUNNING.value
+    made = [
+        (line["requested_seq"], CallStatus.WAITING.value),
+        (line["started_seq"], running),
+        (line["restarted_seq"], running),
+        (line["finished_seq"], line["status"]),
+    ]
+    return {seq: status for seq, status in made if seq is not None}
+
+
+def _entry(row: RowMapping, calls: list[CallStep]) -> HistoryEntry:
     same = {f.name: row[f.name] for f in fields(HistoryEntry) if f.name in row}
     owner = _owner(row)
     usage = None

@@ -45,11 +45,21 @@ _INSERT_MESSAGE = insert(message)
 _INSERT_CALL = insert(call)
 _INSERT_APPROVAL = insert(approval)
 _INSERT_NOTE = insert(note)
-_CALL_CHANGES = ("status", "edited", "outcome", "full_result", "started_seq", "finished_seq")
+_CALL_CHANGES = (
+    "status",
+    "edited",
+    "outcome",
+    "full_result",
+    "started_seq",
+    "restarted_seq",
+    "finished_seq",
+    "fence",
+    "ms",
+)
 _UPDATE_CALL = Prepared(
     update(call)
     .where(call.c.run == bindparam("run_"), call.c.number == bindparam("number_"))
-    .values({n: bindparam(n, type_=call.c[n].type) for n in (*_CALL_CHANGES, "fence", "ms")})
+    .values({n: bindparam(n, type_=call.c[n].type) for n in _CALL_CHANGES})
 )
 _APPROVAL_CHANGES = (
     "status",

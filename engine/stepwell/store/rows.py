@@ -133,6 +133,7 @@ def call_values(call: Call, run: int) -> dict[str, Any]:
         "full_result": call.full_result,
         "requested_seq": call.requested_seq,
         "started_seq": call.started_seq,
+        "restarted_seq": call.restarted_seq,
         "finished_seq": call.finished_seq,
         "fence": call.fence,
         "ms": call.ms,

@@ -130,6 +130,7 @@ class Call(SQLModel, table=True):
     full_result: str | None = None
     requested_seq: int
     started_seq: int | None = None
+    restarted_seq: int | None = None
     finished_seq: int | None = None
     fence: int | None = None
     ms: int | None = None
