@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from stepwell.approval import Answer, Verdict, decide_approval
+from stepwell.approval import Decision, Verdict, decide_approval
 from stepwell.change import Change
 from stepwell.decide import CallEnded, Command, Faulted, Outcome, Record, Replied, conclude, decide
 from stepwell.envelope import success
@@ -157,16 +157,16 @@ class InMemory:
             self.apply(command.change)
         return command
 
-    def decide(self, number: int, answer: Answer, by: str = "ann") -> Change:
+    def decide(self, number: int, answer: Decision, by: str = "ann") -> Change:
         return self.apply(
             decide_approval(self.workflow, self.snapshot, number, answer, by, self.now)
         )
 
     def approve(self, number: int, **options: Any) -> Change:
-        return self.decide(number, Answer(verdict=Verdict.APPROVE, **options))
+        return self.decide(number, Decision(verdict=Verdict.APPROVE, **options))
 
     def deny(self, number: int, reason: str | None = None) -> Change:
-        return self.decide(number, Answer(verdict=Verdict.DENY, reason=reason))
+        return self.decide(number, Decision(verdict=Verdict.DENY, reason=reason))
 
     def resume(self, max_turns: int = 0, max_tool_calls: int = 0) -> Change | None:
         found = resume(self.snapshot, self.now, "ann", max_turns, max_tool_calls)

@@ -5,13 +5,18 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stepwell.approval import Answer as Answer
+    from stepwell.approval import Decision as Decision
     from stepwell.approval import Verdict as Verdict
     from stepwell.engine import Engine as Engine
     from stepwell.errors import ProviderError as ProviderError
     from stepwell.errors import StepwellError as StepwellError
     from stepwell.messages import Reply as Reply
     from stepwell.messages import ToolCall as ToolCall
+    from stepwell.pipeline import Answer as Answer
+    from stepwell.pipeline import Ask as Ask
+    from stepwell.pipeline import Call as Call
+    from stepwell.pipeline import Pipeline as Pipeline
+    from stepwell.pipeline import Step as Step
     from stepwell.providers.scripted import ScriptedModel as ScriptedModel
     from stepwell.tools import Tool as Tool
     from stepwell.tools import ToolContext as ToolContext
@@ -25,8 +30,13 @@ if TYPE_CHECKING:
     from stepwell.workflow import Workflow as Workflow
 
 _HOMES = {
+    "Step": "pipeline",
+    "Pipeline": "pipeline",
+    "Call": "pipeline",
+    "Ask": "pipeline",
+    "Answer": "pipeline",
     "Agent": "workflow",
-    "Answer": "approval",
+    "Decision": "approval",
     "ApprovalView": "views",
     "Approvals": "workflow",
     "Engine": "engine",

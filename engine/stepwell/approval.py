@@ -23,8 +23,8 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A person's whole answer.
+class Decision:
+    """A person's whole answer to one question.
 
     Attributes:
         verdict: for a call in doubt, approve means "run it again", deny "it did not happen".
@@ -52,7 +52,7 @@ def decide_approval(
     workflow: Workflow,
     snapshot: Snapshot,
     number: int,
-    answer: Answer,
+    answer: Decision,
     by: str | None,
     now: datetime,
 ) -> Change:
@@ -129,7 +129,7 @@ def _decided(
 
 
 def _decide(
-    workflow: Workflow, snapshot: Snapshot, question: Approval, call: Call, answer: Answer
+    workflow: Workflow, snapshot: Snapshot, question: Approval, call: Call, answer: Decision
 ) -> list[tuple[Approval, Call]]:
     if answer.happened:
         raise InvalidDecision(
@@ -180,7 +180,7 @@ def _valid_edit(workflow: Workflow, call: Call, edit: dict[str, Any]) -> dict[st
 
 
 def _decide_doubt(
-    snapshot: Snapshot, question: Approval, call: Call, answer: Answer
+    snapshot: Snapshot, question: Approval, call: Call, answer: Decision
 ) -> tuple[Approval, Call]:
     if answer.edit is not None or answer.all_of_tool:
         raise InvalidDecision(

@@ -71,10 +71,12 @@ def _line(
 
 def _unique(own_id: str, number: int, taken: set[str]) -> str:
     """A provider's id may be missing, or there twice: results could not be told apart."""
-    id_ = own_id or f"call_{number}"
-    while id_ in taken:
-        id_ = f"call_{number}" if id_ == own_id else f"{id_}_"
-    return id_
+    if own_id and own_id not in taken:
+        return own_id
+    made = f"call_{number}"
+    while made in taken:
+        made += "_"
+    return made
 
 
 def _as_sent(arguments: Any) -> str:

@@ -1,5 +1,6 @@
 """Pure: what a run needs next (`decide`), and what the outcome of doing it changes (`conclude`)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,10 +9,12 @@ from stepwell.budget import reached, turns_left
 from stepwell.calls import ask, finish, settle, start
 from stepwell.change import Change, change, stop
 from stepwell.envelope import Envelope
-from stepwell.errors import ProviderError
+from stepwell.errors import PlanFailed, ProviderError
 from stepwell.intervention import cancel
 from stepwell.machine import LIVE, CallStatus, State, Trigger
-from stepwell.messages import Reply, Request
+from stepwell.messages import Message, Reply, Request, UserMessage
+from stepwell.pipeline import Answer, Ask, Pipeline
+from stepwell.plan import next_step, planned_answer, planned_call, step_replied
 from stepwell.retry import RetryPolicy
 from stepwell.snapshot import Call, Fault, Snapshot
 from stepwell.triage import triage
@@ -102,26 +105,48 @@ def decide(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
         return _dispatching(workflow, snapshot, now)
     if run.state is State.SUMMARISING:
         return Record(change(snapshot, Trigger.SUMMARY_SKIPPED, now))
-    return _awaiting_model(workflow, snapshot, now)
+    if isinstance(workflow, Pipeline):
+        return _planned(workflow, snapshot, now)
+    if isinstance(workflow, Agent):
+        return _ask_model(workflow, snapshot, now)
+    raise TypeError(f"{type(workflow).__name__} is no kind of workflow that can be run.")
 
 
-def _awaiting_model(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
+def _ask_model(
+    workflow: Agent | Pipeline, snapshot: Snapshot, now: datetime, prompt: Ask | None = None
+) -> Command:
     run = snapshot.run
     if turns_left(run) == 0:
         reason = Fault(type="max_turns", message=reached("max_turns", run))
         columns = {"answer": reason.message}
         return Record(stop(snapshot, Trigger.CAP, now, reason, columns=columns))
-    if not isinstance(workflow, Agent):
-        raise TypeError(f"{type(workflow).__name__} is no kind of workflow that can be run.")
+    transcript: Sequence[Message] = snapshot.transcript
+    tools = workflow.definitions
+    if prompt is not None:
+        transcript = [UserMessage(prompt.prompt)]
+        tools = tuple(tool for tool in tools if tool["name"] in prompt.tools)
     request = Request(
         instructions=workflow.instructions,
-        transcript=snapshot.transcript,
-        tools=workflow.definitions,
+        transcript=transcript,
+        tools=tools,
         turn=snapshot.replies,
         attempt=run.attempt,
         max_output_tokens=workflow.max_output_tokens,
     )
     return AskModel(request)
+
+
+def _planned(pipeline: Pipeline, snapshot: Snapshot, now: datetime) -> Command:
+    try:
+        step = next_step(pipeline, snapshot.transcript)
+        if isinstance(step, Answer):
+            return Record(planned_answer(snapshot, step, now))
+        if isinstance(step, Ask):
+            return _ask_model(pipeline, snapshot, now, step)
+        return Record(planned_call(pipeline, snapshot, step, now))
+    except PlanFailed as failed:
+        reason = Fault(type=failed.type, message=str(failed))
+        return Record(stop(snapshot, Trigger.FAIL, now, reason))
 
 
 def _dispatching(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
@@ -149,6 +174,8 @@ def conclude(
 ) -> Change:
     """What this outcome changes."""
     match outcome:
+        case Replied(reply, model, provider) if isinstance(workflow, Pipeline):
+            return step_replied(workflow, snapshot, reply, model, provider, now)
         case Replied(reply, model, provider):
             return replied(workflow, snapshot, reply, model, provider, now)
         case Faulted(error, model):

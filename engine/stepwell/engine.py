@@ -10,7 +10,7 @@ from typing import Any, Self, Unpack
 from ulid import ULID
 
 from stepwell import clock
-from stepwell.approval import Answer, Verdict, decide_approval
+from stepwell.approval import Decision, Verdict, decide_approval
 from stepwell.change import Change
 from stepwell.driver import Driver
 from stepwell.errors import (
@@ -32,7 +32,7 @@ from stepwell.watch import OnTransition, Watch
 from stepwell.worker import Worker
 from stepwell.workflow import Workflow, registered
 
-Decider = Callable[[ApprovalView], bool | Answer | None]
+Decider = Callable[[ApprovalView], bool | Decision | None]
 
 _NOT_GIVEN: Any = object()
 
@@ -111,8 +111,8 @@ class Engine:
         Args:
             workflow: its name.
             input: what the user says.
-            approve: also a function of the question that returns True, False, an `Answer`, or None
-                to leave the run parked. A call in doubt takes an `Answer` only.
+            approve: also a function of the question that returns True, False, a `Decision`, or None
+                to leave the run parked. A call in doubt takes a `Decision` only.
             on_transition: told of every transition.
             on_text: gets the text of replies as it arrives.
             options: see `RunOptions`.
@@ -205,7 +205,7 @@ class Engine:
             UnknownApproval, ApprovalClosed, InvalidDecision: nothing was changed.
         """
         happened = {} if result is _NOT_GIVEN else {"happened": True, "result": result}
-        answer = Answer(verdict=Verdict.APPROVE, edit=edit, all_of_tool=all_of_tool, **happened)
+        answer = Decision(verdict=Verdict.APPROVE, edit=edit, all_of_tool=all_of_tool, **happened)
         return self.decide(id, answer, by=by)
 
     def deny(
@@ -216,12 +216,12 @@ class Engine:
         reason: str | None = None,
     ) -> ApprovalView:
         """Do not let a call run; for one in doubt: it did not happen. See `approve`."""
-        return self.decide(id, Answer(verdict=Verdict.DENY, reason=reason), by=by)
+        return self.decide(id, Decision(verdict=Verdict.DENY, reason=reason), by=by)
 
     def decide(
         self,
         id: str,  # noqa: A002 - the name that users know
-        answer: Answer,
+        answer: Decision,
         *,
         by: str | None = None,
     ) -> ApprovalView:
@@ -303,8 +303,8 @@ class Engine:
         for question in self.approvals(run.id):
             said = decider(question) if decider else None
             if isinstance(said, bool) and question.kind == ApprovalKind.APPROVAL:
-                said = Answer(verdict=Verdict.APPROVE if said else Verdict.DENY)
-            if isinstance(said, Answer):
+                said = Decision(verdict=Verdict.APPROVE if said else Verdict.DENY)
+            if isinstance(said, Decision):
                 self.decide(question.id, said, by="callback")
                 answered = True
         return answered

@@ -65,6 +65,10 @@ class InvalidDecision(StepwellError):
     """The answer does not fit the question; nothing was changed."""
 
 
+class PlanFailed(StepwellError):
+    """A pipeline's plan raised, or gave no step; the run fails."""
+
+
 class KeyConflict(StepwellError):
     """The key belongs to a run with another input."""
 

@@ -245,6 +245,8 @@ class Snapshot:
         self._close()
         for message in messages:
             self._add_message(message, fresh)
+        if fresh and not any(message.role is Role.ASSISTANT for message in messages):
+            self._ask("", None, fresh, None, None)  # a pipeline's plan asked, not the model
         self.calls += len(fresh)
         self.ids.update(call.provider_id for call in fresh)
         self._close()
@@ -264,10 +266,18 @@ class Snapshot:
         self.replies += 1
         if not (message.text or calls or message.raw):
             return  # kept, but every provider refuses an empty message
+        self._ask(message.text, message.reasoning, calls, message.provider, message.raw)
+
+    def _ask(
+        self,
+        text: str,
+        reasoning: str | None,
+        calls: list[Call],
+        provider: str | None,
+        raw: Any,
+    ) -> None:
         asked = tuple(ToolCall(c.tool, c.arguments, c.provider_id) for c in calls)
-        self.transcript.append(
-            AssistantMessage(message.text, message.reasoning, asked, message.provider, message.raw)
-        )
+        self.transcript.append(AssistantMessage(text, reasoning, asked, provider, raw))
         if calls:
             self.batch = {call.number: call for call in calls}
             self.approvals = {}

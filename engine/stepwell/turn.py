@@ -26,7 +26,7 @@ def replied(
     Calls in a reply that was cut off or refused never run; those of any other reply do, whatever
     its stop reason says. An answer counts only if its stop reason says that it ended.
     """
-    turn = _Turn(workflow, snapshot, reply, model, provider, now)
+    turn = Turn(workflow, snapshot, reply, model, provider, now)
     if reply.stop is StopReason.REFUSAL:
         return turn.refused()
     if reply.stop is StopReason.LENGTH:
@@ -42,8 +42,12 @@ def replied(
     return turn.fails("unknown_stop", "The model stopped for a reason that is not known.")
 
 
-class _Turn:
-    """One reply to one run: what all its outcomes share."""
+class Turn:
+    """One reply to one run: what all its outcomes share.
+
+    Args:
+        prompt: what the model was told just for this reply (a pipeline's `Ask`).
+    """
 
     def __init__(
         self,
@@ -53,12 +57,15 @@ class _Turn:
         model: str,
         provider: str,
         now: datetime,
+        prompt: str | None = None,
     ) -> None:
         self.workflow, self.snapshot, self.reply = workflow, snapshot, reply
         self.model, self.provider, self.now = model, provider, now
+        self.prompt = prompt
 
-    def answers(self) -> Change:
-        return self._change(Trigger.ANSWER, columns={"answer": clean(self.reply.text)})
+    def answers(self, text: str | None = None) -> Change:
+        answer = clean(self.reply.text if text is None else text)
+        return self._change(Trigger.ANSWER, columns={"answer": answer})
 
     def asks_for_tools(self) -> Change:
         allowed = tool_calls_left(self.snapshot.run)
@@ -114,20 +121,19 @@ class _Turn:
         columns: dict[str, Any] | None = None,
     ) -> Change:
         seq = self.snapshot.run.seq + 1
+        said = {
+            "role": Role.ASSISTANT,
+            "text": clean(self.reply.text),
+            "reasoning": clean(self.reply.reasoning),
+            "provider": None if self.reply.raw is None else self.provider,
+            "raw": clean(self.reply.raw),
+        }
+        before = [{"role": Role.USER, "text": clean(self.prompt)}] if self.prompt else []
+        after = [{"role": Role.USER, "text": nudge}] if nudge else []
         messages = [
-            StoredMessage(
-                number=self.snapshot.messages + 1,
-                seq=seq,
-                role=Role.ASSISTANT,
-                text=clean(self.reply.text),
-                reasoning=clean(self.reply.reasoning),
-                provider=None if self.reply.raw is None else self.provider,
-                raw=clean(self.reply.raw),
-            )
+            StoredMessage(number=self.snapshot.messages + place, seq=seq, **columns)
+            for place, columns in enumerate([*before, said, *after], 1)
         ]
-        if nudge:
-            number = messages[0].number + 1
-            messages.append(StoredMessage(number=number, seq=seq, role=Role.USER, text=nudge))
         return change(
             self.snapshot,
             trigger,

@@ -95,7 +95,7 @@ class ApprovalView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceStep:
-    """One step of the reasoning trace; `step` counts model replies."""
+    """One step of the reasoning trace; `step` counts model replies and a plan's own calls."""
 
     step: int
     type: str

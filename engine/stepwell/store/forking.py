@@ -15,10 +15,12 @@ class Gate:
 
     def __init__(self) -> None:
         self._inside = 0
+        self._is_shut = False
         self._changed = threading.Condition(threading.Lock())
 
     def __enter__(self) -> None:
         with self._changed:
+            self._changed.wait_for(lambda: not self._is_shut)
             self._inside += 1
 
     def __exit__(self, *_error: object) -> None:
@@ -27,13 +29,16 @@ class Gate:
             self._changed.notify_all()
 
     def shut(self) -> None:
-        """Wait until nobody is inside, then let nobody in."""
-        self._changed.acquire()
-        self._changed.wait_for(lambda: not self._inside)
+        """Let nobody in any more, and wait until nobody is inside."""
+        with self._changed:
+            self._is_shut = True
+            self._changed.wait_for(lambda: not self._inside)
 
     def open(self) -> None:
         """Undo `shut`."""
-        self._changed.release()
+        with self._changed:
+            self._is_shut = False
+            self._changed.notify_all()
 
 
 class Forkable(Protocol):

@@ -161,28 +161,44 @@ def _call(run_id: str, row: RowMapping) -> CallView:
 def _messages(
     run_id: str, rows: Sequence[RowMapping], calls: dict[int, list[RowMapping]]
 ) -> Iterable[MessageView]:
+    """The transcript: each reply is followed by the results of its calls, or of a plan's."""
+    said: dict[int, list[RowMapping]] = defaultdict(list)
     for row in rows:
-        yield MessageView(
-            seq=row["seq"], role=row["role"], text=row["text"], reasoning=row["reasoning"]
-        )
-        for line in calls[row["seq"]] if row["role"] == "assistant" else ():
-            if line["outcome"] is not None:
-                yield MessageView(
-                    seq=line["finished_seq"],
-                    role="tool",
-                    text=dumps(line["outcome"]),
-                    call=f"{run_id}-{line['number']}",
-                    tool=line["tool"],
-                )
+        said[row["seq"]].append(row)
+    for seq in sorted({*said, *calls}):
+        replies = [row for row in said[seq] if row["role"] == "assistant"]
+        last = replies[-1] if replies else None
+        for row in said[seq]:
+            yield MessageView(
+                seq=seq, role=row["role"], text=row["text"], reasoning=row["reasoning"]
+            )
+            if row is last:
+                yield from _results(run_id, calls[seq])
+        if last is None:
+            yield from _results(run_id, calls[seq])
+
+
+def _results(run_id: str, calls: Sequence[RowMapping]) -> Iterable[MessageView]:
+    for line in calls:
+        if line["outcome"] is not None:
+            yield MessageView(
+                seq=line["finished_seq"],
+                role="tool",
+                text=dumps(line["outcome"]),
+                call=f"{run_id}-{line['number']}",
+                tool=line["tool"],
+            )
 
 
 def _trace(
     run_id: str, rows: Sequence[RowMapping], calls: dict[int, list[RowMapping]]
 ) -> Iterable[TraceStep]:
-    replies = [row for row in rows if row["role"] == "assistant"]
-    for step, row in enumerate(replies, 1):
-        lines = calls[row["seq"]]
-        thought = row["reasoning"] or (row["text"] if lines else None)
+    replies = {row["seq"]: row for row in rows if row["role"] == "assistant"}
+    asked = [seq for seq, lines in calls.items() if lines]
+    for step, seq in enumerate(sorted({*replies, *asked}), 1):
+        lines, reply = calls[seq], replies.get(seq)
+        said = reply["text"] if reply and lines else None
+        thought = (reply["reasoning"] if reply else None) or said
         if thought:
             yield TraceStep(step=step, type="reasoning", text=thought)
         for line in lines:

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 from sqlalchemy import Connection, select
 
-from stepwell.snapshot import Call, Snapshot
+from stepwell.snapshot import Call, Snapshot, StoredMessage
 from stepwell.store import rows
 from stepwell.store.tables import approval, call, message, note, run
 
@@ -20,9 +20,11 @@ def load(connection: Connection, number: int) -> Snapshot:
     for line in connection.execute(wanted).mappings():
         calls[line["requested_seq"]].append(rows.stored_call(line))
     said = select(message).where(message.c.run == number).order_by(message.c.number)
+    messages: dict[int, list[StoredMessage]] = defaultdict(list)
     for line in connection.execute(said).mappings():
-        stored = rows.stored_message(line)
-        snapshot.extend([stored], calls.pop(stored.seq, []))
+        messages[line["seq"]].append(rows.stored_message(line))
+    for seq in sorted({*messages, *calls}):
+        snapshot.extend(messages[seq], calls[seq])
     _load_approvals(connection, number, snapshot)
     written = select(note.c.text).where(note.c.run == number).order_by(note.c.number)
     snapshot.notes.extend(connection.execute(written).scalars())

@@ -40,8 +40,9 @@ VIEWS = {
             c.tool, coalesce(c.edited, c.arguments), c.status
         FROM call c
         JOIN run r ON r.number = c.run
-        JOIN message m ON m.run = c.run AND m.seq = c.requested_seq AND m.role = 'assistant'
-        ORDER BY 1, 3, 4""",
+        LEFT JOIN message m
+            ON m.run = c.run AND m.seq = c.requested_seq AND m.role = 'assistant'
+        ORDER BY 1, 2, 3, 4""",
     "pending_approval": f"""
         SELECT r.id || '-q' || a.number AS id, r.id AS run, r.id || '-' || c.number AS call,
             r.workflow, a.kind, c.tool, coalesce(c.edited, c.arguments) AS arguments,

@@ -1,0 +1,200 @@
+"""A user's project in a folder of its own, and the real command in real processes."""
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pexpect
+
+COMMAND = str(Path(sys.executable).with_name("stepwell"))
+PATIENCE = 20.0
+PYPROJECT = '[tool.stepwell]\napp = "flows"\ndatabase = "sqlite:///kept/runs.db"\n'
+
+
+def say(text: str, **more: Any) -> dict[str, Any]:
+    """A reply of the workflow `play`: see flows.py."""
+    return {"text": text, **more}
+
+
+def call(tool: str, arguments: Any = None, *, text: str = "", **more: Any) -> dict[str, Any]:
+    """A reply that asks for one tool."""
+    return {"text": text, "calls": [[tool, {} if arguments is None else arguments]], **more}
+
+
+def script(*replies: dict[str, Any]) -> str:
+    """The input that makes the workflow `play` give these replies."""
+    return json.dumps(replies)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> dict[str, str]:
+        """The one JSON object that an error is with --json."""
+        body = json.loads(self.err)
+        assert set(body) == {"error"}
+        assert set(body["error"]) == {"type", "message", "hint"}
+        return body["error"]
+
+
+class Project:
+    """One folder with a pyproject.toml, workflows and a database."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.database = root / "kept" / "runs.db"
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.terminals: list[pexpect.spawn] = []
+        (root / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
+        shutil.copy(Path(__file__).with_name("flows.py"), root)
+
+    @property
+    def env(self) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("STEPWELL_", "COV_"))}
+        for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "PYTHONPATH", "PYTEST_CURRENT_TEST"):
+            kept.pop(name, None)
+        return kept | {"LANG": "C.UTF-8", "TERM": "xterm-256color", "HOME": str(self.root)}
+
+    def run(
+        self,
+        *args: str,
+        stdin: str | bytes = "",
+        code: int | None = 0,
+        env: Mapping[str, str | None] | None = None,
+        cwd: Path | None = None,
+    ) -> Done:
+        """Run the command to its end. `code` is the exit code it must have; None for any."""
+        given = self.env | dict(env or {})
+        done = subprocess.run(
+            [COMMAND, *args],
+            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            capture_output=True,
+            cwd=cwd or self.root,
+            env={k: v for k, v in given.items() if v is not None},
+            timeout=PATIENCE * 2,
+            check=False,
+        )
+        out, err = done.stdout.decode(), done.stderr.decode()
+        assert "Traceback" not in out + err, out + err
+        if code is not None:
+            assert done.returncode == code, f"exit code {done.returncode}\n{out}\n{err}"
+        return Done(done.returncode, out, err)
+
+    def play(self, *replies: dict[str, Any], options: Sequence[str] = (), **more: Any) -> Done:
+        """`stepwell run play` with these replies."""
+        return self.run("run", "play", script(*replies), *options, **more)
+
+    def shell(self, line: str, *, env: Mapping[str, str] | None = None) -> Done:
+        """A line of shell, in which $S is the command."""
+        given = self.env | {"S": COMMAND} | dict(env or {})
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", line],
+            capture_output=True,
+            cwd=self.root,
+            env=given,
+            stdin=subprocess.DEVNULL,
+            timeout=PATIENCE * 2,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def start(self, *args: str) -> "subprocess.Popen[bytes]":
+        """Run the command in the background, as its own process group's leader."""
+        process = subprocess.Popen(
+            [COMMAND, *args],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.root,
+            env=self.env,
+            start_new_session=True,
+        )
+        self.processes.append(process)
+        return process
+
+    def terminal(self, *args: str) -> "pexpect.spawn":
+        """Run the command in a terminal of its own."""
+        spawned = pexpect.spawn(
+            COMMAND,
+            list(args),
+            cwd=str(self.root),
+            env=self.env | {"COLUMNS": "200"},
+            encoding="utf-8",
+            timeout=PATIENCE,
+            dimensions=(50, 200),
+        )
+        self.terminals.append(spawned)
+        return spawned
+
+    def close(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        for spawned in self.terminals:
+            spawned.close(force=True)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(f"{self.database.as_uri()}?mode=ro", uri=True)) as connection:
+            return connection.execute(query).fetchall()
+
+    def effects(self, name: str = "effects") -> list[str]:
+        """What tools have done, a line each."""
+        file = self.root / name
+        return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+    def let_go(self, name: str) -> None:
+        """End the wait of a tool or a model."""
+        (self.root / f"go-{name}").touch()
+
+    def until_effect(self, line: str) -> None:
+        wait_until(lambda: line in self.effects())
+
+    def last(self) -> dict[str, Any]:
+        return self.run("show", "last", "--json").json
+
+
+def wait_until(happened: Callable[[], Any], patience: float = PATIENCE) -> Any:
+    """Look again and again, for a bounded time."""
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
+        if found := happened():
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not happen in time")
+
+
+def finish(process: "subprocess.Popen[bytes]", code: int | None = None) -> Done:
+    """Wait for a command that was started in the background."""
+    out, err = process.communicate(timeout=PATIENCE)
+    done = Done(process.returncode, out.decode(), err.decode())
+    assert "Traceback" not in done.out + done.err, done
+    if code is not None:
+        assert done.code == code, done
+    return done
+
+
+def kill(process: "subprocess.Popen[bytes]") -> None:
+    """As a power failure would."""
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=PATIENCE)

@@ -1,0 +1,143 @@
+"""Connections: what SQLite must promise, which file is opened, many processes, and forks."""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, event, text
+from sqlalchemy.exc import OperationalError
+
+from stepwell.errors import ConfigurationError, StoreError
+from stepwell.store import Store, connections
+from tests.processes import crowd, output, python
+
+FORKS = Path(__file__).parent / "forks.py"
+
+
+def count(file: Path) -> int:
+    with closing(sqlite3.connect(file)) as reader:
+        assert reader.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        ((runs,),) = reader.execute("SELECT count(*) FROM run")
+        return int(runs)
+
+
+def pragma(connection: sqlite3.Connection, name: str) -> object:
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+
+def test_the_writer_survives_a_power_loss(file: Path) -> None:
+    with closing(connections.writing(file, "full")) as writer:
+        assert pragma(writer, "journal_mode") == "wal"
+        assert pragma(writer, "synchronous") == 2
+        assert pragma(writer, "fullfsync") == 1
+        assert pragma(writer, "foreign_keys") == 1
+    with closing(connections.writing(file, "normal")) as writer:
+        assert pragma(writer, "synchronous") == 1
+
+
+def test_a_reader_cannot_write(store: Store) -> None:
+    with pytest.raises(StoreError, match="readonly"), store.reading() as connection:
+        connection.execute(text("DELETE FROM run"))
+
+
+def test_a_reader_sees_one_state_of_the_database(store: Store, begin) -> None:
+    begin()
+    with store.reading() as connection:
+        seen = [connection.execute(text("SELECT count(*) FROM run")).scalar()]
+        begin()
+        seen.append(connection.execute(text("SELECT count(*) FROM run")).scalar())
+    assert seen == [1, 1]
+    assert count(store.file) == 2
+
+
+@pytest.mark.parametrize("name", ["a b.db", "100%25.db", "a?b=c.db", "a#b.db", "größe.db", "':.db"])
+def test_any_name_of_a_file_is_meant_literally(tmp_path: Path, name: str) -> None:
+    Store(tmp_path / name).close()
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_the_file_is_the_same_wherever_the_process_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with closing(Store(Path("data/runs.db"))) as store:
+        monkeypatch.chdir("/")
+        assert store.file == tmp_path / "data/runs.db"
+        assert store.owned() == []
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot be made"):
+        Store(tmp_path / "file" / "runs.db")
+    with pytest.raises(StoreError, match="cannot be"):
+        Store(tmp_path)  # a folder
+
+
+@pytest.mark.parametrize("url", ["postgresql://localhost/x", "sqlite://", "sqlite:///:memory:", "x://"])
+def test_what_is_no_file_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError):
+        connections.database_file(url)
+
+
+def test_a_file_system_without_write_ahead_logging_is_refused(file: Path) -> None:
+    """C13: SQLite's own dot-file locking stands for a network file system: no shared memory."""
+
+    def connect(_dialect, _record, arguments, options):
+        return sqlite3.connect(f"file:{arguments[0]}?vfs=unix-dotfile", **options | {"uri": True})
+
+    event.listen(Engine, "do_connect", connect)
+    try:
+        with pytest.raises(StoreError, match=r"write-ahead.*answers 'delete'.*local disk"):
+            Store(file)
+    finally:
+        event.remove(Engine, "do_connect", connect)
+
+
+def test_a_file_that_somebody_keeps_for_himself_is_refused(file: Path) -> None:
+    Store(file).close()
+    with closing(sqlite3.connect(file)) as other:
+        other.execute("PRAGMA locking_mode=EXCLUSIVE")
+        other.execute("UPDATE run SET state = state")
+        with pytest.raises(StoreError, match="locked"):
+            Store(file)
+    Store(file).close()
+
+
+def test_a_deferred_transaction_would_fail_at_once(file: Path) -> None:
+    """C11, the trap that the writer avoids by BEGIN IMMEDIATE; SQLite does not even wait."""
+    Store(file).close()
+    with closing(sqlite3.connect(file, timeout=60, isolation_level=None)) as one:
+        one.execute("BEGIN")
+        one.execute("SELECT count(*) FROM run").fetchone()
+        with closing(sqlite3.connect(file)) as two, two:
+            two.execute("UPDATE worker SET pid = 1")
+            two.execute("INSERT INTO worker VALUES (1, 'h', 'b', 'n', 1, 1, 1)")
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            one.execute("UPDATE worker SET pid = 2")
+
+
+def test_processes_that_write_at_once_all_get_their_turn(file: Path) -> None:
+    """C11: no error reaches anybody, nothing is lost, nobody starves."""
+    Store(file).close()
+    written = [int(number) for (number,) in crowd(3, "submit", file, 3)]
+    assert count(file) == sum(written)
+    assert min(written) > max(written) / 10
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("what", ["share", "outlive", "busy"])
+def test_a_fork_loses_nothing(file: Path, what: str) -> None:
+    """C14, see `forks.py` for what the processes do."""
+    expected = int(output(python("-W", "ignore", FORKS, what, file)))
+    assert count(file) == expected
+    assert sorted(os.listdir(file.parent)) == [file.name]
+
+
+def test_a_reader_waits_for_nobody_and_says_what_is_wrong(store: Store) -> None:
+    with pytest.raises(StoreError, match="no such table"), store.reading() as connection:
+        connection.execute(text("SELECT * FROM nothing"))
+    with pytest.raises(OperationalError), connections.reading(store.file).connect() as plain:
+        plain.execute(text("SELECT * FROM nothing"))
