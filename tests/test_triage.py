@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from in_memory import KIT, InMemory, agent
 
-from stepwell import Answer, Approvals, Verdict, tool
+from stepwell import Approvals, tool
+from stepwell.machine import CallStatus
 from stepwell.snapshot import ApprovePolicy
 from stepwell.triage import triage
 
@@ -23,7 +24,7 @@ def waiting(*calls, policy=ApprovePolicy.PARK, workflow=None):
     run = InMemory(workflow or agent(parallel=9), approve=policy)
     run.asks(*calls)
     run.snapshot.batch = {
-        n: replace(c, status="waiting", fence=None, started_seq=None, finished_seq=None, outcome=None)
+        n: replace(c, status=CallStatus.WAITING, fence=None, started_seq=None, finished_seq=None, outcome=None)
         for n, c in run.snapshot.batch.items()
     }
     return run
@@ -154,7 +155,7 @@ def test_a_blanket_approval_covers_later_calls_of_that_tool_only():
     run = InMemory(agent())
     run.asks(WIRE)
     run.settle()
-    run.decide(1, Answer(verdict=Verdict.APPROVE, all_of_tool=True))
+    run.approve(1, all_of_tool=True)
     run.claim()
     run.settle()
     run.ends(1)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from stepwell.change import Change, change, end
-from stepwell.envelope import canonical, failure, jsonable, success
+from stepwell.envelope import canonical, clean, failure, jsonable, success
 from stepwell.errors import ApprovalClosed, ArgumentsError, InvalidDecision
 from stepwell.machine import CallStatus, Trigger
 from stepwell.snapshot import Approval, ApprovalKind, ApprovalStatus, Call, Snapshot
@@ -76,6 +76,7 @@ def decide_approval(
             f"`stepwell resume {snapshot.run.id}` lets the run go on.",
         )
     call = snapshot.batch[question.call]
+    answer = replace(answer, reason=clean(answer.reason))
     if question.kind is ApprovalKind.IN_DOUBT:
         decided = [_decide_doubt(snapshot, question, call, answer)]
     else:
@@ -190,7 +191,7 @@ def _decide_doubt(
         )
     seq = snapshot.run.seq + 1
     if answer.happened:
-        outcome = success(jsonable(answer.result))
+        outcome = success(_result(answer.result))
         return (
             replace(question, status=ApprovalStatus.RESOLVED),
             end(call, CallStatus.OK, outcome, seq),
@@ -206,6 +207,13 @@ def _decide_doubt(
         replace(question, status=ApprovalStatus.DENIED),
         end(call, CallStatus.NOT_RUN, failure("did_not_happen", text), seq),
     )
+
+
+def _result(given: Any) -> Any:
+    try:
+        return clean(jsonable(given))
+    except ValueError as error:
+        raise InvalidDecision(f"This cannot be a call's result: {error}.") from error
 
 
 def _deny(snapshot: Snapshot, call: Call, reason: str | None) -> Call:

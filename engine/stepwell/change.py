@@ -6,7 +6,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from stepwell.envelope import Envelope, failure
+from stepwell.envelope import Envelope, clean, failure
 from stepwell.machine import KEEPS_ATTEMPT, LIVE, CallStatus, State, Trigger, destination
 from stepwell.messages import Usage
 from stepwell.snapshot import (
@@ -92,7 +92,7 @@ def change(
         before=before,
         run=replace(before, **after),
         trigger=trigger,
-        by=by,
+        by=clean(by),
         messages=tuple(messages),
         calls=tuple(calls),
         approvals=tuple(approvals),

@@ -57,7 +57,8 @@ def new_run(id_: str, text: str, approve: ApprovePolicy | str, options: RunOptio
     except ValueError:
         choices = ", ".join(ApprovePolicy)
         raise InvalidInput(f"approve cannot be {approve!r}.", f"Choices: {choices}.") from None
-    return Start(id=id_, input=str(clean(text)), approve=policy, **options)
+    words: RunOptions = clean(dict(options))
+    return Start(id=id_, input=str(clean(text)), approve=policy, **words)
 
 
 def start(workflow: Workflow, new: Start, now: datetime) -> Change:

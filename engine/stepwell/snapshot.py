@@ -264,7 +264,7 @@ class Snapshot:
             self.transcript.append(UserMessage(message.text))
             return
         self.replies += 1
-        if not (message.text or calls or message.raw):
+        if not (message.text.strip() or calls or message.raw):
             return  # kept, but every provider refuses an empty message
         self._ask(message.text, message.reasoning, calls, message.provider, message.raw)
 

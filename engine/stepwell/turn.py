@@ -31,10 +31,10 @@ def replied(
         return turn.refused()
     if reply.stop is StopReason.LENGTH:
         return turn.cut_off()
-    if reply.stop is StopReason.PAUSE:
-        return turn.go_on()
     if reply.tool_calls:
         return turn.asks_for_tools()
+    if reply.stop is StopReason.PAUSE:
+        return turn.go_on()
     if not reply.text.strip() or reply.stop is StopReason.TOOL_CALLS:
         return turn.is_empty()
     if reply.stop is StopReason.END:

@@ -70,6 +70,11 @@ class Workflow:
                 raise WorkflowDefinitionError(
                     f"Workflow {self.name!r}: {tool!r} is not a tool.", "Decorate it with @tool."
                 )
+            if tool.needs_instance:
+                raise WorkflowDefinitionError(
+                    f"Workflow {self.name!r}: tool {tool.name!r} is a method without an object.",
+                    "Take it from an instance.",
+                )
             names.append(tool.name)
         twice = {name for name in names if names.count(name) > 1}
         if twice:

@@ -1,6 +1,7 @@
 """What the processes of a crowd do: `crowd.py WHAT FILE ...`, all at once after a line is read.
 
 create           open the store
+reopen SECONDS   open and close the store, again and again
 submit SECONDS   start runs, one after the other, and print how many
 claim            claim what is due until there is nothing left, and print the runs' numbers
 approve ID       answer a question and print what became of it
@@ -28,6 +29,14 @@ def ready() -> None:
 def create(file: Path) -> None:
     ready()
     Store(file).close()
+
+
+def reopen(file: Path, seconds: str) -> None:
+    ready()
+    until = time.monotonic() + float(seconds)
+    while time.monotonic() < until:
+        Store(file).close()
+    print("well")
 
 
 def submit(file: Path, seconds: str) -> None:

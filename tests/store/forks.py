@@ -74,7 +74,7 @@ def busy(engine: Engine) -> int:
         while not stop.is_set():
             engine.runs(limit=5)
 
-    threads = [Thread(target=each) for each in (write, write, read, read)]
+    threads = [Thread(target=each, daemon=True) for each in (write, write, read, read)]
     for thread in threads:
         thread.start()
     for _ in range(30):

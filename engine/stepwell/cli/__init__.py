@@ -5,35 +5,51 @@ import logging
 import os
 import signal
 import sys
+import traceback
 from types import FrameType
 from typing import NoReturn
 
+from stepwell.cli import streams
 from stepwell.errors import StepwellError
 
 SIGNALLED = 128
 
 
+class InternalError(StepwellError):
+    """Something failed that nobody foresaw."""
+
+
 def main() -> NoReturn:
     """Run the command line. Errors are one message on stderr, never a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    streams.prepare()
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), _stop)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    sys.exit(_finish(_run()))
+
+
+def _run() -> int:
+    """The exit code. A closed pipe is none of our errors, whoever noticed it first."""
     try:
         from stepwell.cli.app import app
 
         app()
-        code = 0
+    except BrokenPipeError:
+        return 0
+    except SystemExit as stopped:
+        if isinstance(stopped.__context__, BrokenPipeError):
+            return 0
+        return stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
     except StepwellError as error:
         _show(error)
-        code = 1
-    except BrokenPipeError:
-        code = 0
-    except SystemExit as stopped:
-        code = stopped.code if isinstance(stopped.code, int) else 1
-    sys.exit(_flush(code))
+        return 1
+    except Exception as error:  # noqa: BLE001 - a traceback helps no user
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        what = f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+        _show(InternalError(f"This should not have happened: {what}"))
+        return 1
+    return 0
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:
@@ -43,19 +59,24 @@ def _stop(number: int, _frame: FrameType | None) -> None:
 
 
 def _show(error: StepwellError) -> None:
-    if "--json" in sys.argv:
-        body = {"type": error.type, "message": error.message, "hint": error.hint}
-        print(json.dumps({"error": body}, ensure_ascii=False), file=sys.stderr)  # noqa: T201
-        return
     from stepwell.cli.output import say
 
-    say(f"Error: {error}", style="red")
+    if "--json" in sys.argv:
+        body = {"type": error.type, "message": error.message, "hint": error.hint}
+        say(json.dumps({"error": body}))
+    else:
+        say(f"Error: {error}", style="red")
 
 
-def _flush(code: int) -> int:
-    """Write what is left; whoever read our output may be gone, which is no error of ours."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _finish(code: int) -> int:
+    """Write what is left, as long as somebody reads it."""
+    for stream in {streams.results(), sys.stdout, sys.stderr}:
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            streams.forget(stream)
+        except OSError as error:
+            streams.forget(stream)
+            _show(StepwellError(f"The output cannot be written: {error.strerror}."))
+            code = code or 1
     return code

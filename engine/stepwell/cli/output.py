@@ -4,13 +4,14 @@ import json
 import sys
 import unicodedata
 from functools import cache
-from typing import Any
+from typing import Any, TextIO
 
 from pydantic import TypeAdapter
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from stepwell.cli import streams
 from stepwell.machine import State
 
 # Only `run` and `resume` use those from 3 on.
@@ -63,12 +64,26 @@ def as_json(value: Any) -> str:
     return printable(json.dumps(value, ensure_ascii=False, indent=2, default=str))
 
 
-@cache
+class _Console(Console):
+    """A console whose reader may leave."""
+
+    def on_broken_pipe(self) -> None:
+        """Results that nobody reads end the command; a run goes on without its progress."""
+        self.quiet = True
+        streams.forget(self.file)
+        if self.file is not sys.stderr:
+            raise SystemExit(0)
+
+
 def console(*, stderr: bool = False) -> Console:
     """Where text goes. Colours only to a terminal that wants them (NO_COLOR, TERM=dumb)."""
-    stream = sys.stderr if stderr else sys.stdout
+    return _console(sys.stderr if stderr else streams.results())
+
+
+@cache
+def _console(stream: TextIO) -> Console:
     width = None if stream.isatty() else NO_TERMINAL_WIDTH
-    return Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False)
+    return _Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
 
 def say(text: str, style: str = "") -> None:
@@ -78,8 +93,8 @@ def say(text: str, style: str = "") -> None:
 
 def write(text: str) -> None:
     """A result, on stdout."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    streams.results().write(f"{text}\n")
+    streams.results().flush()
 
 
 def write_json(value: Any) -> None:
@@ -87,8 +102,8 @@ def write_json(value: Any) -> None:
     text = TypeAdapter(type(value) if not isinstance(value, list) else list[Any]).dump_json(
         value, indent=2
     )
-    sys.stdout.buffer.write(text + b"\n")
-    sys.stdout.flush()
+    streams.results().buffer.write(text + b"\n")
+    streams.results().flush()
 
 
 def state_text(state: str, *, stuck: bool = False) -> Text:

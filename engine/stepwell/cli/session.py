@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 
+from stepwell.cli import streams
 from stepwell.engine import Engine
 from stepwell.errors import ConfigurationError
 from stepwell.settings import Settings, load
@@ -26,11 +27,12 @@ def engine(app: str | None = None, *, needs_workflows: bool = False) -> Iterator
 
 
 def application(settings: Settings, app: str | None) -> ModuleType:
-    """The module that defines the workflows.
+    """The module that defines the workflows. What it prints, now or later, is no result.
 
     Raises:
         ConfigurationError: there is none, or it cannot be imported.
     """
+    streams.keep_for_results()
     name = app or settings.app
     root = str(settings.root)
     if root not in sys.path:

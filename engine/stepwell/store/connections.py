@@ -94,21 +94,26 @@ def _plain(connection: Any) -> sqlite3.Connection:
 
 def _set_journal(connection: sqlite3.Connection, file: Path) -> None:
     """Write-ahead logging, or a clear refusal: some network file systems cannot do it."""
-    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    (mode,) = _patiently(connection, "PRAGMA journal_mode")
+    if mode != "wal":
+        (mode,) = _patiently(connection, "PRAGMA journal_mode=WAL")
+    if mode != "wal":
+        raise StoreError(
+            f"The database {file} cannot use write-ahead logging (SQLite answers {mode!r}).",
+            "Keep it on a local disk: network file systems do not support this.",
+        )
+
+
+def _patiently(connection: sqlite3.Connection, query: str) -> Any:
+    """The first row, waiting while others set the file up, or close it as its last user."""
     until = time.monotonic() + RETRY_FOR
-    while mode != "wal":
+    while True:
         try:
-            (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+            return connection.execute(query).fetchone()
         except sqlite3.OperationalError as error:
             if not is_busy(error) or time.monotonic() > until:
                 raise
             time.sleep(RETRY_WAIT)
-            continue
-        if mode != "wal":
-            raise StoreError(
-                f"The database {file} cannot use write-ahead logging (SQLite answers {mode!r}).",
-                "Keep it on a local disk: network file systems do not support this.",
-            )
 
 
 def is_busy(error: sqlite3.Error) -> bool:
