@@ -122,9 +122,7 @@ class InMemory:
         return lost
 
     def conclude(self, outcome: Outcome, jitter: float = 0.5) -> Change:
-        return self.apply(
-            conclude(self.workflow, self.snapshot, outcome, self.now, POLICY, jitter)
-        )
+        return self.apply(conclude(self.workflow, self.snapshot, outcome, self.now, POLICY, jitter))
 
     def says(self, reply: Reply) -> Change:
         """The model's next reply."""
@@ -139,7 +137,9 @@ class InMemory:
         error = ProviderError("It failed.", **options)
         return self.conclude(Faulted(error, "scripted:test"), jitter)
 
-    def ends(self, number: int, result: Any = None, *, error: dict[str, Any] | None = None) -> Change:
+    def ends(
+        self, number: int, result: Any = None, *, error: dict[str, Any] | None = None
+    ) -> Change:
         """The tool of call `number` returns `result`, or fails."""
         status = CallStatus.ERROR if error else CallStatus.OK
         return self.conclude(CallEnded(number, status, error or success(result), (), 7))

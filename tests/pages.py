@@ -97,19 +97,32 @@ def shown(block: Block) -> list[Shown]:
 
 def agrees(wanted: str, found: str) -> bool:
     """Whether a text is what a page shows."""
-    lines = [" ".join(line.split()) for line in wanted.strip("\n").splitlines()]
     pattern = "".join(
         "(?:.*\n)*?" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + "\n"
-        for line in lines
+        for line in _plain(wanted)
     )
-    plain = [" ".join(line.split()) for line in found.strip("\n").splitlines()]
-    return re.fullmatch(pattern, "".join(f"{line}\n" for line in plain)) is not None
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in _plain(found))) is not None
+
+
+def _plain(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.strip("\n").splitlines()]
 
 
 def compare(place: str, what: str, wanted: str, found: str) -> None:
-    assert agrees(wanted, found), (
-        f"{place}: {what}\n--- the page shows\n{wanted.rstrip()}\n--- it printed\n{found.rstrip()}\n---"
+    if agrees(wanted, found):
+        return
+    lines = _plain(wanted)
+    agreed = next(
+        (n for n in range(len(lines)) if not agrees_so_far(lines[: n + 1], found)), len(lines)
     )
+    raise AssertionError(
+        f"{place}: {what}\n--- the page shows\n{wanted.rstrip()}\n--- it printed\n{found.rstrip()}"
+        f"\n--- the first {agreed} lines agree"
+    )
+
+
+def agrees_so_far(lines: list[str], found: str) -> bool:
+    return agrees("\n".join([*lines, "…"]), found)
 
 
 class Server:
@@ -172,8 +185,7 @@ class Player:
             self._sql(block)
 
     def _python(self, block: Block, names: dict[str, Any]) -> None:
-        lines = block.text.splitlines()
-        wanted = "\n".join(line[3:] for line in lines if line.startswith("#> "))
+        wanted = "\n".join(re.findall(r"^\s*#> (.*)$", block.text, re.MULTILINE))
         # Errors and warnings name the page and its line.
         code = compile("\n" * block.line + block.text, block.page, "exec", dont_inherit=True)
         printed = io.StringIO()

@@ -54,7 +54,11 @@ def test_a_question_is_about_one_exact_call_and_has_an_end():
     run = parked(*wires(1), approvals=Approvals(expire_after=DAY))
     [question] = run.open
     assert (question.number, question.call, question.kind) == (1, 1, "approval")
-    assert (question.asked_at, question.expires_at, run.run.not_before) == (NOW, NOW + DAY, NOW + DAY)
+    assert (question.asked_at, question.expires_at, run.run.not_before) == (
+        NOW,
+        NOW + DAY,
+        NOW + DAY,
+    )
     assert run.history[-1].trigger == "ask"
     assert run.command() == Wait(NOW + DAY)
 
@@ -318,7 +322,7 @@ def test_a_call_in_doubt_cannot_be_edited_nor_covered(options):
     refused(in_doubt(), InvalidDecision, **options)
 
 
-def test_a_result_is_only_for_a_call_in_doubt(deny):
+def test_a_result_is_only_for_a_call_in_doubt():
     run = parked(*wires(1))
     assert "has not started" in refused(run, InvalidDecision, happened=True, result=1)
 

@@ -40,6 +40,7 @@ ORDER = (
     "plan",
     "intervention",
     "decide",
+    "prices",
     "providers",
     "owner",
     "background",

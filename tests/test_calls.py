@@ -17,7 +17,9 @@ PAY, WIRE = ("pay", {"amount": 1}), ("wire", {"amount": 1})
 
 def shown(run):
     """What the model reads as results: id, JSON."""
-    return [(m.call, json.loads(m.text)) for m in run.snapshot.transcript if isinstance(m, ToolMessage)]
+    return [
+        (m.call, json.loads(m.text)) for m in run.snapshot.transcript if isinstance(m, ToolMessage)
+    ]
 
 
 # -- the request
@@ -169,7 +171,9 @@ def test_a_neighbour_that_needs_a_person_does_not_hold_up_the_others():
 
 def test_a03_one_failure_never_hurts_its_neighbours_and_results_come_in_the_order_asked():
     run = InMemory(agent())
-    run.asks(*(ToolCall("look", {"q": q}, id_) for q, id_ in [("a", "p1"), ("boom", "p2"), ("b", "p3")]))
+    run.asks(
+        *(ToolCall("look", {"q": q}, id_) for q, id_ in [("a", "p1"), ("boom", "p2"), ("b", "p3")])
+    )
     run.ends(3, "B")
     run.ends(2, error=failure("PermissionError", "403"))
     assert shown(run) == []
@@ -180,7 +184,11 @@ def test_a03_one_failure_never_hurts_its_neighbours_and_results_come_in_the_orde
         ("p2", failure("PermissionError", "403")),
         ("p3", {"ok": True, "result": "B"}),
     ]
-    assert [m.error for m in run.snapshot.transcript if isinstance(m, ToolMessage)] == [False, True, False]
+    assert [m.error for m in run.snapshot.transcript if isinstance(m, ToolMessage)] == [
+        False,
+        True,
+        False,
+    ]
 
 
 def test_an_outcome_says_how_long_it_took_and_which_transition_it_came_with():
@@ -190,7 +198,10 @@ def test_an_outcome_says_how_long_it_took_and_which_transition_it_came_with():
     assert (run.calls[0].finished_seq, run.calls[0].ms) == (3, 7)
 
 
-@pytest.mark.parametrize("text", ["[execution interrupted - user stop]", '{"ok":false,"error":{"type":"max_tool_calls"}}'])
+@pytest.mark.parametrize(
+    "text",
+    ["[execution interrupted - user stop]", '{"ok":false,"error":{"type":"max_tool_calls"}}'],
+)
 def test_a15_what_a_result_says_never_decides_what_became_of_the_call(text):
     run = InMemory(agent())
     run.asks(PAY)
@@ -374,7 +385,22 @@ def test_the_transcript_shows_each_call_as_the_model_asked_for_it():
 
 
 def test_the_effective_arguments_are_the_edited_ones():
-    call = Call(number=1, provider_id="x", tool="pay", arguments={"amount": 1}, status="waiting", requested_seq=2)
+    call = Call(
+        number=1,
+        provider_id="x",
+        tool="pay",
+        arguments={"amount": 1},
+        status="waiting",
+        requested_seq=2,
+    )
     assert call.effective == {"amount": 1}
-    edited = Call(number=1, provider_id="x", tool="pay", arguments={"amount": 1}, edited={}, status="waiting", requested_seq=2)
+    edited = Call(
+        number=1,
+        provider_id="x",
+        tool="pay",
+        arguments={"amount": 1},
+        edited={},
+        status="waiting",
+        requested_seq=2,
+    )
     assert edited.effective == {}

@@ -36,9 +36,7 @@ def test_the_first_transition():
     [first] = a_run().history
     assert (first.before, first.trigger, first.by) == (None, Trigger.START, None)
     assert (first.run.id, first.run.state, first.run.seq) == (ID, "awaiting_model", 1)
-    assert [(m.number, m.seq, m.role, m.text) for m in first.messages] == [
-        (1, 1, "user", "Go on.")
-    ]
+    assert [(m.number, m.seq, m.role, m.text) for m in first.messages] == [(1, 1, "user", "Go on.")]
 
 
 def test_a_transition_counts_dates_and_keeps_the_old_row_as_the_guard():
@@ -123,7 +121,12 @@ def test_going_on_clears_the_end():
 @pytest.mark.parametrize("trigger", [Trigger.CAP, Trigger.FAIL, Trigger.CANCEL])
 def test_a_stop_closes_every_open_call_and_withdraws_the_questions(trigger):
     run = a_run(parallel=1)
-    run.asks(("pay", {"amount": 1}), ("pay", {"amount": 2}), ("pay", {"amount": 3}), ("wire", {"amount": 4}))
+    run.asks(
+        ("pay", {"amount": 1}),
+        ("pay", {"amount": 2}),
+        ("pay", {"amount": 3}),
+        ("wire", {"amount": 4}),
+    )
     run.ends(1)
     run.times_out(2)
     run.ends(3)
@@ -131,7 +134,11 @@ def test_a_stop_closes_every_open_call_and_withdraws_the_questions(trigger):
     assert (run.statuses, len(run.open)) == (["ok", "in_doubt", "ok", "waiting"], 2)
     run.apply(stop(run.snapshot, trigger, LATER, WHY))
     assert run.statuses == ["ok", "unknown", "ok", "not_run"]
-    assert run.error(2) == ("why", "It had started; whether it took effect is not known. Because.", "")
+    assert run.error(2) == (
+        "why",
+        "It had started; whether it took effect is not known. Because.",
+        "",
+    )
     assert run.error(4) == ("why", "Not run: Because.", "")
     assert [(a.status, a.decided_at, a.decided_seq) for a in run.snapshot.approvals.values()] == [
         ("withdrawn", LATER, run.run.seq)

@@ -2,16 +2,14 @@
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pages import PAGES, ROOT, Player, Server, agrees, blocks
+from pages import PAGES, ROOT, Player, Server
 
 sys.path.insert(0, str(ROOT / "docs"))
-import generate
 
 MAKE_TARGET = re.compile(r"^([a-z]+):", re.MULTILINE)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")

@@ -24,7 +24,14 @@ def waiting(*calls, policy=ApprovePolicy.PARK, workflow=None):
     run = InMemory(workflow or agent(parallel=9), approve=policy)
     run.asks(*calls)
     run.snapshot.batch = {
-        n: replace(c, status=CallStatus.WAITING, fence=None, started_seq=None, finished_seq=None, outcome=None)
+        n: replace(
+            c,
+            status=CallStatus.WAITING,
+            fence=None,
+            started_seq=None,
+            finished_seq=None,
+            outcome=None,
+        )
         for n, c in run.snapshot.batch.items()
     }
     return run

@@ -94,7 +94,11 @@ def test_e10_an_unknown_reason_is_no_success(text):
 
 @pytest.mark.parametrize(
     ("text", "calls", "words"),
-    [("", [], "refused to answer."), ("I can't help.", [], "answer: I can't help."), ("", [PAY], ".")],
+    [
+        ("", [], "refused to answer."),
+        ("I can't help.", [], "answer: I can't help."),
+        ("", [PAY], "."),
+    ],
 )
 def test_a10_a_refusal_fails_the_run_with_the_provider_s_words_and_runs_nothing(text, calls, words):
     run = a_run()
@@ -244,7 +248,9 @@ def test_c09_a_failing_model_call_after_an_approved_call_does_not_run_it_again()
         run.faults(retryable=True, kind="server_error", retry_after=0)
     run.says(Reply("done"))
     assert run.state == "done"
-    assert [c.number for change in run.history for c in change.calls if c.status == "running"] == [1]
+    assert [c.number for change in run.history for c in change.calls if c.status == "running"] == [
+        1
+    ]
 
 
 def test_an_error_s_text_can_be_stored():  # B04

@@ -37,14 +37,14 @@ class Driver:
 
     Attributes:
         on_transition: told of every transition after it was committed.
-        on_text: gets the text of replies as it arrives.
+        on_text: gets the text of replies as it arrives; None where nobody listens.
     """
 
     store: Store
     leases: Leases
     policy: RetryPolicy
     on_transition: OnTransition
-    on_text: OnText
+    on_text: OnText | None
 
     def drive(self, workflow: Workflow, connect: Connect, snapshot: Snapshot) -> None:
         """Go on until the run waits for something or has ended; then it has no owner any more.

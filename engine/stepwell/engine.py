@@ -323,7 +323,7 @@ class Engine:
             leases=self._leases,
             policy=settings.retry_policy,
             on_transition=watch.recorded if watch else _ignore,
-            on_text=on_text or _ignore,
+            on_text=on_text,
         )
         return Worker(
             driver=driver,

@@ -1,9 +1,10 @@
 """Pure: what starts a run, and what people and recovery change in one from outside."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypedDict
+from typing import Any, TypedDict
 
+from stepwell.approval import expire
 from stepwell.change import Change, change, stop
 from stepwell.envelope import clean
 from stepwell.errors import InvalidInput, RunNotResumable
@@ -48,7 +49,7 @@ def new_run(id_: str, text: str, approve: ApprovePolicy | str, options: RunOptio
     """What a new run is made of, checked.
 
     Raises:
-        InvalidInput: there is nothing to do, or no such way to approve.
+        InvalidInput: there is nothing to do, no such way to approve, or a negative limit.
     """
     if not text.strip():
         raise InvalidInput("The input is empty.", "Say what the run is to do.")
@@ -57,8 +58,14 @@ def new_run(id_: str, text: str, approve: ApprovePolicy | str, options: RunOptio
     except ValueError:
         choices = ", ".join(ApprovePolicy)
         raise InvalidInput(f"approve cannot be {approve!r}.", f"Choices: {choices}.") from None
+    _not_negative(options.get("max_turns"), options.get("max_tool_calls"))
     words: RunOptions = clean(dict(options))
     return Start(id=id_, input=str(clean(text)), approve=policy, **words)
+
+
+def _not_negative(*amounts: int | None) -> None:
+    if any(amount is not None and amount < 0 for amount in amounts):
+        raise InvalidInput("max_turns and max_tool_calls cannot be negative.")
 
 
 def start(workflow: Workflow, new: Start, now: datetime) -> Change:
@@ -95,7 +102,9 @@ def resume(
 
     Raises:
         RunNotResumable: the run was cancelled.
+        InvalidInput: a limit would be lowered.
     """
+    _not_negative(more_turns, more_tool_calls)
     run = snapshot.run
     raised = {
         "max_turns": run.max_turns + more_turns,
@@ -161,6 +170,8 @@ def take_over(
         "owner": None,
         "lease_until": None,
     }
+    if run.state is State.AWAITING_APPROVAL:
+        return _let_expire(snapshot, now, columns)
     if policy.exhausted(run.attempt):
         return stop(snapshot, Trigger.FAIL, now, fault, columns=columns)
     wait = policy.wait(run.attempt, 0 if jitter is None else jitter)
@@ -177,4 +188,15 @@ def interrupt(snapshot: Snapshot, reason: str, now: datetime) -> Change:
         "owner": None,
         "lease_until": None,
     }
+    if run.state is State.AWAITING_APPROVAL:
+        return _let_expire(snapshot, now, columns)
     return change(snapshot, Trigger.RETRY, now, error=fault, columns=columns)
+
+
+def _let_expire(snapshot: Snapshot, now: datetime, columns: dict[str, Any]) -> Change:
+    """A parked run is driven only to let its questions expire: whoever gives it back does that."""
+    expired = expire(snapshot, now)
+    if expired is not None:
+        return replace(expired, run=replace(expired.run, **columns))
+    deadline = {"not_before": snapshot.run.not_before}  # the clock has been set back since
+    return change(snapshot, Trigger.DECISION, now, columns=columns | deadline)

@@ -69,6 +69,8 @@ class Reply:
         stop: why it ended; by default `tool_calls` or `end`, as `calls` says.
         usage: what it used.
         raw: the provider's own items, replayed untouched to the same provider.
+        reason: the provider's own word for why it ended.
+        nudge: what to tell the model where `stop` is `pause`; None to let it go on by itself.
     """
 
     text: str = ""
@@ -77,6 +79,8 @@ class Reply:
     stop: StopReason | None = None
     usage: Usage = Usage()
     raw: Any = None
+    reason: str | None = None
+    nudge: str | None = None
 
     def __post_init__(self) -> None:
         calls = tuple(c if isinstance(c, ToolCall) else ToolCall(*c) for c in self.calls)
@@ -168,12 +172,13 @@ class Provider(Protocol):
     name: str
     model: str
 
-    def complete(self, request: Request, on_text: OnText) -> Reply:
+    def complete(self, request: Request, on_text: OnText | None) -> Reply:
         """Make one model call.
 
         Args:
             request: all that the model is to know.
             on_text: called with pieces of the text as they arrive; what is returned is complete.
+                None where nobody listens.
 
         Raises:
             ProviderError: the call failed; nothing of it counts.

@@ -21,10 +21,10 @@ class Performer:
     Args:
         workflow: whose tools are called.
         connect: gives who answers model calls, when the first one is made.
-        on_text: gets the text of replies as it arrives.
+        on_text: gets the text of replies as it arrives; None where nobody listens.
     """
 
-    def __init__(self, workflow: Workflow, connect: Connect, on_text: OnText) -> None:
+    def __init__(self, workflow: Workflow, connect: Connect, on_text: OnText | None) -> None:
         self._workflow = workflow
         self._connect = connect
         self._provider: Provider | None = None

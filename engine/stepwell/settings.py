@@ -31,6 +31,7 @@ class Settings(BaseSettings):
         model: for workflows that name none.
         lease, heartbeat: how long a silent driver keeps a run, and how often it speaks.
         attempts, retry_base, retry_ceiling: tries of one step, and the waits between them.
+        model_timeout: how long a model may be silent before its call has failed.
         synchronous: SQLite's; "full" survives a power loss.
     """
 
@@ -45,6 +46,7 @@ class Settings(BaseSettings):
     attempts: int = Field(default=5, ge=1)
     retry_base: float = Field(default=1.0, ge=0)
     retry_ceiling: float = Field(default=300.0, ge=0)
+    model_timeout: float = Field(default=600.0, gt=0)
     synchronous: Literal["full", "normal", "off"] = "full"
 
     @classmethod
@@ -95,10 +97,13 @@ def _project(start: Path) -> tuple[Path, dict[str, Any]]:
             continue
         try:
             table = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("stepwell")
-        except tomllib.TOMLDecodeError as error:
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ConfigurationError(f"{file} is not valid TOML: {error}.") from error
-        if table is not None:
-            return folder, _absolute(table, folder)
+        if table is None:
+            continue
+        if not isinstance(table, dict):
+            raise ConfigurationError(f"{file}: [tool.stepwell] must be a table.")
+        return folder, _absolute(table, folder)
     return start, {}
 
 

@@ -34,12 +34,13 @@ def replied(
     if reply.tool_calls:
         return turn.asks_for_tools()
     if reply.stop is StopReason.PAUSE:
-        return turn.go_on()
+        return turn.pauses()
     if not reply.text.strip() or reply.stop is StopReason.TOOL_CALLS:
         return turn.is_empty()
     if reply.stop is StopReason.END:
         return turn.answers()
-    return turn.fails("unknown_stop", "The model stopped for a reason that is not known.")
+    word = f": {reply.reason}" if reply.reason else "."
+    return turn.fails("unknown_stop", f"The model stopped for a reason that is not known{word}")
 
 
 class Turn:
@@ -86,6 +87,12 @@ class Turn:
 
     def go_on(self, nudge: str | None = None) -> Change:
         return self._change(Trigger.CONTINUE_TURN, nudge=nudge)
+
+    def pauses(self) -> Change:
+        nudge = self.reply.nudge
+        if nudge and self.snapshot.last_text == nudge:
+            return self.fails("malformed_reply", f"The model gave a malformed reply twice. {nudge}")
+        return self.go_on(nudge)
 
     def is_empty(self) -> Change:
         if self.snapshot.last_text == EMPTY:

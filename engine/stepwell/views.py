@@ -18,9 +18,15 @@ class LimitsView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedView:
-    """What a run has used. `cost` is USD, None where a price is not known."""
+    """What a run has used.
+
+    Attributes:
+        parallel_turns: those of the turns that asked for more than one call at once.
+        cost: USD, None where a price is not known.
+    """
 
     turns: int
+    parallel_turns: int
     tool_calls: int
     input_tokens: int
     cached_tokens: int

@@ -71,7 +71,9 @@ class Project:
     @property
     def env(self) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("STEPWELL_", "COV_"))}
-        for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "PYTHONPATH", "PYTEST_CURRENT_TEST"):
+        for name in (
+            "NO_COLOR", "FORCE_COLOR", "COLUMNS", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE",
+        ):  # fmt: skip
             kept.pop(name, None)
         return kept | {"LANG": "C.UTF-8", "TERM": "xterm-256color", "HOME": str(self.root)}
 

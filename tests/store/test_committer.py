@@ -41,7 +41,9 @@ def committer(file: Path, statements: list[str]) -> Iterator[Committer]:
 
 
 def insert(value: object) -> Operation:
-    return lambda cursor: cursor.execute("INSERT INTO t VALUES (?) RETURNING x", (value,)).fetchone()
+    return lambda cursor: cursor.execute(
+        "INSERT INTO t VALUES (?) RETURNING x", (value,)
+    ).fetchone()
 
 
 def stored(file: Path) -> list[Any]:

@@ -54,7 +54,7 @@ def test_a_reader_sees_one_state_of_the_database(store: Store, begin) -> None:
 @pytest.mark.parametrize("name", ["a b.db", "100%25.db", "a?b=c.db", "a#b.db", "größe.db", "':.db"])
 def test_any_name_of_a_file_is_meant_literally(tmp_path: Path, name: str) -> None:
     Store(tmp_path / name).close()
-    assert os.listdir(tmp_path) == [name]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_the_file_is_the_same_wherever_the_process_goes(
@@ -75,7 +75,9 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
         Store(tmp_path)  # a folder
 
 
-@pytest.mark.parametrize("url", ["postgresql://localhost/x", "sqlite://", "sqlite:///:memory:", "x://"])
+@pytest.mark.parametrize(
+    "url", ["postgresql://localhost/x", "sqlite://", "sqlite:///:memory:", "x://"]
+)
 def test_what_is_no_file_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError):
         connections.database_file(url)
@@ -138,4 +140,4 @@ def test_a_fork_loses_nothing(file: Path, what: str) -> None:
     """C14, see `forks.py` for what the processes do."""
     expected = int(output(python("-W", "ignore", FORKS, what, file)))
     assert count(file) == expected
-    assert sorted(os.listdir(file.parent)) == [file.name]
+    assert list(file.parent.iterdir()) == [file]

@@ -1,6 +1,5 @@
 """The schema's version: made once, brought up to date after a copy, or refused untouched."""
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -14,7 +13,7 @@ from stepwell.errors import SchemaTooNew, StoreError
 from stepwell.store import Store, connections, schema, tables
 from stepwell.store.migrations import MIGRATIONS
 from stepwell.store.views import VIEWS
-from tests.processes import crowd
+from tests.processes import crowd, output, python
 
 NEWEST = schema.newest()
 
@@ -52,11 +51,6 @@ def described(file: Path) -> list[Any]:
         return reader.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
 
 
-def columns(file: Path, table: str) -> set[str]:
-    with looking(file) as reader:
-        return {name for _, name, *_ in reader.execute(f"PRAGMA table_info({table})")}
-
-
 @contextmanager
 def untouched(folder: Path) -> Iterator[None]:
     """Neither the bytes nor the time of any file change, and none is left behind."""
@@ -78,7 +72,7 @@ def test_a_fresh_database_has_every_table_view_and_index(file: Path) -> None:
     with looking(file) as reader:
         assert reader.execute("PRAGMA application_id").fetchone() == (schema.APPLICATION_ID,)
         for view in VIEWS:
-            reader.execute(f"SELECT * FROM {view}")
+            reader.execute(f"SELECT * FROM {view}")  # noqa: S608 - ours
 
 
 def test_children_of_a_run_are_kept_by_its_number(file: Path) -> None:
@@ -139,7 +133,9 @@ def test_what_is_no_database_is_refused_untouched(file: Path) -> None:
         Store(file)
 
 
-def test_an_older_schema_is_brought_up_to_date_after_a_copy(store: Store, file: Path, begin) -> None:
+def test_an_older_schema_is_brought_up_to_date_after_a_copy(
+    store: Store, file: Path, begin
+) -> None:
     begin(user="ann")
     store.close()
     old = described(file)
@@ -179,8 +175,12 @@ def test_a_migration_that_loses_rows_is_undone(store: Store, file: Path, begin) 
 
 
 def test_nothing_that_is_slow_to_import_is_imported_to_open_one(file: Path) -> None:
-    from tests.processes import output, python
-
-    code = "import sys; from stepwell.store import Store; from pathlib import Path; Store(Path(sys.argv[1])).close(); print('alembic' in sys.modules)"
+    code = """
+import sys
+from pathlib import Path
+from stepwell.store import Store
+Store(Path(sys.argv[1])).close()
+print("alembic" in sys.modules)
+"""
     assert output(python("-c", code, file)) == "False\n"
-    assert os.listdir(file.parent) == [file.name]
+    assert list(file.parent.iterdir()) == [file]

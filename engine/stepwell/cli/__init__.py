@@ -15,6 +15,10 @@ from stepwell.errors import StepwellError
 SIGNALLED = 128
 
 
+class Stopped(SystemExit):
+    """A signal ends this process."""
+
+
 class InternalError(StepwellError):
     """Something failed that nobody foresaw."""
 
@@ -55,7 +59,7 @@ def _run() -> int:
 def _stop(number: int, _frame: FrameType | None) -> None:
     """The first signal lets the run be given back; a second one ends the process at once."""
     signal.signal(number, lambda *_: os._exit(SIGNALLED + number))
-    raise SystemExit(SIGNALLED + number)
+    raise Stopped(SIGNALLED + number)
 
 
 def _show(error: StepwellError) -> None:

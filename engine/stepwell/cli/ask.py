@@ -45,7 +45,8 @@ def _body(question: ApprovalView) -> list[str]:
     if question.kind == ApprovalKind.IN_DOUBT:
         lines.append("The call had started when it was cut off: it may have happened, or not.")
     if question.reasoning:
-        lines.append(f"The model said: {question.reasoning}")
+        # Indented, so that no line of it can pass for one of ours.
+        lines.append("The model said: " + question.reasoning.replace("\n", "\n    "))
     lines.append(f"Arguments: {as_json(question.arguments)}")
     if question.expires_at:
         lines.append(f"Counts as denied after {question.expires_at:%F %T}Z.")
@@ -53,20 +54,21 @@ def _body(question: ApprovalView) -> list[str]:
 
 
 def _ask(engine: Engine, question: ApprovalView, run: RunDetail) -> bool:
-    """Ask until one answer is taken. False for later."""
+    """Ask until one answer is taken. False for later, which the end of input means too."""
     in_doubt = question.kind == ApprovalKind.IN_DOUBT
     say(f"\n{'Did this happen?' if in_doubt else 'May this run?'} {question.tool}", style="yellow")
     say("\n".join(_body(question)))
     while True:
-        said = _prompt(DID_IT_HAPPEN if in_doubt else MAY_IT_RUN)
-        if said in {"", "l", "later", "q"}:
-            return False
-        if said in {"d", "details"}:
-            _show_details(question, run)
-            continue
         try:
-            if _answer(engine, question, said, in_doubt=in_doubt):
+            said = _prompt(DID_IT_HAPPEN if in_doubt else MAY_IT_RUN)
+            if said in {"", "l", "later", "q"}:
+                return False
+            if said in {"d", "details"}:
+                _show_details(question, run)
+            elif _answer(engine, question, said, in_doubt=in_doubt):
                 return True
+        except typer.Abort:
+            return False
         except ApprovalClosed as closed:
             say(closed.message, style="red")
             return True
@@ -104,11 +106,12 @@ def _show_details(question: ApprovalView, run: RunDetail) -> None:
 
 
 def _prompt(label: str, *, lower: bool = True) -> str:
-    """What the person types; empty at the end of input."""
-    try:
-        said: str = typer.prompt(label, default="", show_default=False, err=True)
-    except typer.Abort:
-        return ""
+    """What the person types.
+
+    Raises:
+        typer.Abort: at the end of input.
+    """
+    said: str = typer.prompt(label, default="", show_default=False, err=True)
     return said.strip().lower() if lower else said.strip()
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from stepwell.cli import Stopped
 from stepwell.cli.ask import ask_person, describe
 from stepwell.cli.options import AppOption, JsonOption, RunArgument, person
 from stepwell.cli.output import EXIT_CODES, STILL_LIVE, printable, say, write, write_json
@@ -70,9 +71,9 @@ def run(
         if detach:
             write_json(begun) if json else write(begun.id)
             return
-        say(f"Run {begun.id} ({begun.workflow})", style="bold")
-        ended = drive(opened, begun, asks=asks) if begun.state in LIVE else begun
-    report(ended, json=json)
+        if begun.state in LIVE:
+            begun = drive(opened, begun, asks=asks, quiet=json)
+    report(begun, json=json)
 
 
 def resume(
@@ -93,10 +94,14 @@ def resume(
     """
     with engine(app, needs_workflows=True) as opened:
         begun = opened.get(run)
-        say(f"Run {begun.id} ({begun.workflow})", style="bold")
         if max_turns or max_tool_calls or begun.state in {*LIVE, State.FAILED}:
             begun = drive(
-                opened, begun, by=person(by), max_turns=max_turns, max_tool_calls=max_tool_calls
+                opened,
+                begun,
+                quiet=json,
+                by=person(by),
+                max_turns=max_turns,
+                max_tool_calls=max_tool_calls,
             )
     report(begun, json=json)
 
@@ -106,22 +111,29 @@ def drive(
     begun: RunDetail,
     *,
     asks: bool = True,
+    quiet: bool = False,
     by: str | None = None,
     max_turns: int = 0,
     max_tool_calls: int = 0,
 ) -> RunDetail:
-    """Take a run as far as it goes, asking the person at the terminal about what needs one."""
+    """Take a run as far as it goes, asking the person at the terminal about what needs one.
+
+    With `quiet`, stderr is left to an error's JSON.
+    """
+    tell = None if quiet else progress
+    if not quiet:
+        say(f"Run {begun.id} ({begun.workflow})", style="bold")
     try:
         ended = opened.resume(
             begun.id,
             max_turns=max_turns,
             max_tool_calls=max_tool_calls,
             by=by,
-            on_transition=progress,
+            on_transition=tell,
         )
         while ended.state == State.AWAITING_APPROVAL and asks and ask_person(opened, ended):
-            ended = opened.resume(begun.id, on_transition=progress)
-    except SystemExit:
+            ended = opened.resume(begun.id, on_transition=tell)
+    except Stopped:
         say(f"\nInterrupted. Nothing is lost: `stepwell resume {begun.id}` goes on.")
         raise
     return ended

@@ -1,6 +1,7 @@
 """What the terminal is given: escaped text, tables without a terminal's tricks, and JSON."""
 
 import json
+import re
 import sys
 import unicodedata
 from functools import cache
@@ -33,8 +34,12 @@ COLOURS = {
 }
 # A pipe has no width: nothing is folded or cut for it.
 NO_TERMINAL_WIDTH = 1000
-_SHOWN = {"\n", "\t"}
-_UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+# Joiners belong to emoji and to Persian; they move nothing on the screen.
+_JOINERS = {"\u200c", "\u200d"}
+_SHOWN = {"\n", "\t", *_JOINERS}
+_UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+# What JSON itself would leave as it is: C1 controls, and what changes lines or their direction.
+_OBEYED = re.compile("[\x80-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def printable(value: object) -> str:
@@ -61,7 +66,8 @@ def one_line(value: object, width: int = 60) -> str:
 
 def as_json(value: Any) -> str:
     """Arguments and results as a person is shown them: unambiguous, control characters escaped."""
-    return printable(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+    text = printable(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+    return "".join(_escaped(c) if c in _JOINERS else c for c in text)
 
 
 class _Console(Console):
@@ -99,10 +105,11 @@ def write(text: str) -> None:
 
 def write_json(value: Any) -> None:
     """One JSON document, UTF-8, on stdout: times in ISO 8601 with Z, money as decimal strings."""
-    text = TypeAdapter(type(value) if not isinstance(value, list) else list[Any]).dump_json(
-        value, indent=2
-    )
-    streams.results().buffer.write(text + b"\n")
+    kind = list[Any] if isinstance(value, list) else type(value)
+    text = TypeAdapter(kind).dump_json(value, indent=2).decode()
+    # All of these stand inside strings, where JSON allows any character as an escape.
+    safe = _OBEYED.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    streams.results().buffer.write(f"{safe}\n".encode())
     streams.results().flush()
 
 

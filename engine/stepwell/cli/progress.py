@@ -2,9 +2,11 @@
 
 from rich.text import Text
 
-from stepwell.cli.output import COLOURS, console, printable
+from stepwell.cli.output import COLOURS, console, one_line
 from stepwell.machine import State
 from stepwell.views import HistoryEntry
+
+LONGEST = 300
 
 
 def progress(entry: HistoryEntry) -> None:
@@ -20,5 +22,5 @@ def progress(entry: HistoryEntry) -> None:
     if entry.error:
         notes.append(entry.error["message"])
     if notes:
-        line.append(f"  {printable('; '.join(notes))}", style="dim")
+        line.append(f"  {one_line('; '.join(notes), LONGEST)}", style="dim")
     console(stderr=True).print(line, soft_wrap=True)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 
-from stepwell.cli import streams
+from stepwell.cli import Stopped, streams
 from stepwell.engine import Engine
 from stepwell.errors import ConfigurationError
 from stepwell.settings import Settings, load
@@ -49,8 +49,10 @@ def application(settings: Settings, app: str | None) -> ModuleType:
         raise ConfigurationError(
             f"The application {name!r} cannot be imported: {error}."
         ) from error
-    except Exception as error:
-        if isinstance(error, ConfigurationError):
+    except ConfigurationError:
+        raise
+    except (Exception, SystemExit) as error:
+        if isinstance(error, Stopped):
             raise
         raise ConfigurationError(
             f"The application {name!r} cannot be imported: {type(error).__name__}: {error}"

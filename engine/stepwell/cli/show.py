@@ -59,6 +59,7 @@ def _head(run: RunDetail) -> None:
     facts = [
         f"created {run.created_at:%F %T}Z",
         f"turns {used.turns}/{limits.max_turns}",
+        f"with parallel calls {used.parallel_turns}",
         f"tool calls {used.tool_calls}/{limits.max_tool_calls}",
         f"tokens {used.input_tokens} in, {used.output_tokens} out",
         f"cost {used.cost} USD" if used.cost is not None else "cost not known",

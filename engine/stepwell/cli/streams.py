@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import TextIO
+from typing import IO, TextIO
 
 _results: TextIO | None = None
 
@@ -34,7 +34,7 @@ def keep_for_results() -> None:
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 
 
-def forget(stream: TextIO) -> None:
+def forget(stream: IO[str]) -> None:
     """Its reader is gone: what is still written to it goes nowhere."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())

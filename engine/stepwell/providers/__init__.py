@@ -7,7 +7,13 @@ from stepwell.errors import ConfigurationError
 from stepwell.messages import Provider
 
 # prefix of a model's name -> module with a function `connect(name, root) -> Provider`
-REGISTRY = {"scripted": "stepwell.providers.scripted"}
+REGISTRY = {
+    "anthropic": "stepwell.providers.anthropic",
+    "openai": "stepwell.providers.openai_responses",
+    "openai-chat": "stepwell.providers.openai_chat",
+    "react": "stepwell.providers.react",
+    "scripted": "stepwell.providers.scripted",
+}
 
 
 def resolve(model: str | Provider, root: Path) -> Provider:

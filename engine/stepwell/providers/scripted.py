@@ -54,13 +54,13 @@ class ScriptedModel:
         if not self._steps:
             raise ConfigurationError("A scripted model needs at least one reply.")
 
-    def complete(self, request: Request, on_text: OnText) -> Reply:
+    def complete(self, request: Request, on_text: OnText | None) -> Reply:
         """The script's line for this request."""
         faults, line = self._steps[min(request.turn, len(self._steps) - 1)]
         if request.attempt <= len(faults):
             raise faults[request.attempt - 1]
         reply = line if isinstance(line, Reply) else line(request)
-        if reply.text:
+        if reply.text and on_text is not None:
             on_text(reply.text)
         return reply
 
@@ -100,7 +100,7 @@ class _Line(_Strict):
     stop: StopReason | None = None
     usage: _Usage = _Usage()
     faults: list[str | _Fault] = []
-    when: str | None = None
+    when: re.Pattern[str] | None = None
     choose: "list[_Line] | None" = None
 
     def reply(self) -> Reply:
@@ -112,7 +112,7 @@ class _Line(_Strict):
         """The first alternative whose `when` is found in the last message's text."""
         last = request.transcript[-1].text
         for line in self.choose or ():
-            if line.when is None or re.search(line.when, last):
+            if line.when is None or line.when.search(last):
                 return line.reply()
         raise ProviderError(f"No alternative of the script fits {last[:200]!r}.", kind="script")
 
@@ -132,7 +132,7 @@ def connect(name: str, root: Path) -> ScriptedModel:
         script = _Script.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise ConfigurationError(f"The script {path} cannot be read: {error.strerror}.") from error
-    except (yaml.YAMLError, ValidationError) as error:
+    except (UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
         raise ConfigurationError(f"{path} is no script of replies: {error}") from error
     lines: list[Line] = []
     for line in script.replies:

@@ -6,7 +6,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, func, select
+from sqlalchemy import Connection, Label, RowMapping, Select, func, select
 
 from stepwell.envelope import dumps
 from stepwell.machine import CallStatus, State
@@ -32,10 +32,19 @@ _OWNER = [c.label(f"worker_{c.name}") for c in worker.c]
 _NAMES = {f.name for f in fields(Run)}
 
 
+def _parallel_turns() -> Label[int]:
+    """How many requests of the run asked for more than one call; two lie next to each other."""
+    one, next_ = call.alias(), call.alias()
+    together = (next_.c.run == one.c.run) & (next_.c.number == one.c.number + 1)
+    together &= next_.c.requested_seq == one.c.requested_seq
+    requests = select(func.count(one.c.requested_seq.distinct())).join_from(one, next_, together)
+    return requests.where(one.c.run == run.c.number).scalar_subquery().label("parallel_turns")
+
+
 def _runs() -> Select[Any]:
     first = (message.c.run == run.c.number) & (message.c.number == 1)
     return (
-        select(run, message.c.text.label("input"), *_OWNER)
+        select(run, message.c.text.label("input"), _parallel_turns(), *_OWNER)
         .join(message, first)
         .outerjoin(worker, worker.c.number == run.c.owner)
     )

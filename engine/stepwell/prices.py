@@ -1,0 +1,43 @@
+"""What a model call costs, from the price list that genai-prices brings along: no network."""
+
+from dataclasses import replace
+
+from stepwell import clock
+from stepwell.messages import Usage
+
+
+def priced(
+    usage: Usage,
+    provider: str,
+    model: str,
+    *,
+    written: int = 0,
+    hour: int = 0,
+    address: str | None = None,
+) -> Usage:
+    """`usage` with its cost in USD, or as it is where the price of `model` is not known.
+
+    Args:
+        usage: tokens; its input includes those read from and written to a cache.
+        provider: as genai-prices names it; ignored if there is an `address`.
+        model: as the provider names it.
+        written: input tokens that were written to a cache.
+        hour: those of them that are kept for an hour, which costs more.
+        address: the base URL of a server other than the provider's own.
+    """
+    from genai_prices import Usage as Counted
+    from genai_prices import calc_price
+
+    counted = Counted(
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=usage.cached_tokens,
+        cache_write_tokens=written,
+        output_tokens=usage.output_tokens,
+        **({"cache_write_1h_tokens": hour} if hour else {}),
+    )
+    where = {"provider_api_url": address} if address else {"provider_id": provider}
+    try:
+        found = calc_price(counted, model, genai_request_timestamp=clock.now(), **where)
+    except (LookupError, ValueError):
+        return usage
+    return replace(usage, cost=found.total_price)

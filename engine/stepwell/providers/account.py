@@ -1,0 +1,67 @@
+"""Which server a model call goes to, with which key: from the environment, else the project's `.env`."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+from dotenv import dotenv_values
+
+from stepwell.errors import ConfigurationError
+from stepwell.settings import load
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Access to one server.
+
+    Attributes:
+        key: sent with every request, and never shown.
+        base_url: None for the provider's own.
+        timeout: seconds without a byte after which a model call has failed.
+    """
+
+    key: str = field(repr=False)
+    base_url: str | None = None
+    timeout: float = 600.0
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may show: the key, and whatever the address carries beside host and path."""
+        address = urlsplit(self.base_url or "")
+        hidden = [value for _, value in parse_qsl(address.query)]
+        hidden += [part for part in (address.username, address.password) if part]
+        return tuple(secret for secret in (self.key, *hidden) if secret)
+
+
+def account(
+    root: Path, keys: tuple[str, ...], address: str, *, model: str, keyless: bool = False
+) -> Account:
+    """The access that the environment gives; a `.env` in `root` says what the environment does not.
+
+    Args:
+        root: the project's folder.
+        keys: names of the variables that may hold the key, the first is the usual one.
+        address: name of the variable that holds the base URL.
+        model: what it is wanted for, for messages.
+        keyless: a server of one's own needs no key.
+
+    Raises:
+        ConfigurationError: there is no key, or one of the values cannot be used.
+    """
+    known = {**dotenv_values(root / ".env"), **os.environ}
+    base_url = (known.get(address) or "").strip() or None
+    if base_url and not base_url.lower().startswith(("http://", "https://")):
+        raise ConfigurationError(f"{address} is no address that begins with http:// or https://.")
+    found = next((name for name in keys if (known.get(name) or "").strip()), None)
+    if found is None:
+        if not (keyless and base_url):
+            raise ConfigurationError(
+                f"{model} needs an API key and {keys[0]} is not set.",
+                f"Set {keys[0]} in the environment or in {root / '.env'}.",
+            )
+        return Account("", base_url, load().model_timeout)
+    key = str(known[found]).strip()
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise ConfigurationError(f"{found} holds characters that no key has.", "Set it again.")
+    return Account(key, base_url, load().model_timeout)

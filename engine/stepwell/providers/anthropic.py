@@ -1,0 +1,274 @@
+"""Anthropic's Messages API: `anthropic:NAME`.
+
+Sources: https://platform.claude.com/docs/en/api/messages (shapes, stop reasons, usage),
+.../docs/en/build-with-claude/streaming (events), .../docs/en/build-with-claude/preserved-thinking
+(a turn goes back exactly as it came, with everything before it unchanged; another model cannot
+read its thinking).
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepwell import prices
+from stepwell.messages import (
+    AssistantMessage,
+    Message,
+    OnText,
+    Reply,
+    Request,
+    StopReason,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from stepwell.errors import ProviderError
+from stepwell.providers.account import Account, account
+from stepwell.providers.faults import CONTEXT_LENGTH, cut
+from stepwell.providers.http import CONNECT_TIMEOUT, Body, HttpModel, items, text_of, tokens
+from stepwell.providers.wire import Wire
+
+if TYPE_CHECKING:
+    from anthropic import Anthropic
+
+# The API wants a limit with every request; this one every model accepts, and it is waited for.
+MAX_TOKENS = 16_000
+CONTINUE = "Go on."
+_THINKING = frozenset({"thinking", "redacted_thinking"})
+_STOPS = {
+    "end_turn": StopReason.END,
+    "stop_sequence": StopReason.END,
+    "tool_use": StopReason.TOOL_CALLS,
+    "max_tokens": StopReason.LENGTH,
+    "pause_turn": StopReason.PAUSE,
+    "refusal": StopReason.REFUSAL,
+}
+
+
+class Messages(HttpModel):
+    """One model behind the Messages API."""
+
+    name = "anthropic"
+
+    def encode(self, request: Request, wire: Wire, *, reasoning: bool) -> Body:
+        return encode(request, wire, self.wanted, reasoning=reasoning)
+
+    def send(self, body: Body) -> AbstractContextManager[Any]:
+        messages = _client(self.account, os.getpid()).messages
+        return messages.with_streaming_response.create(**body)
+
+    def assemble(self, events: Iterable[Body], on_text: OnText) -> Body:
+        return assemble(events, on_text)
+
+    def decode(self, body: Body, wire: Wire) -> Reply:
+        return decode(body, wire, self.wanted)
+
+
+def connect(name: str, root: Path) -> Messages:
+    """The model `name`. See `account` for what it raises."""
+    keys = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+    return Messages(name, account(root, keys, "ANTHROPIC_BASE_URL", model=f"anthropic:{name}"))
+
+
+@lru_cache(maxsize=8)
+def _client(account: Account, _process: int) -> "Anthropic":
+    import anthropic
+    import httpx2
+
+    return anthropic.Anthropic(
+        api_key=account.key,
+        base_url=account.base_url,
+        timeout=httpx2.Timeout(account.timeout, connect=CONNECT_TIMEOUT),
+        max_retries=0,
+    )
+
+
+def encode(request: Request, wire: Wire, model: str, *, reasoning: bool = True) -> Body:
+    """The request's body. Neighbours of one role become one turn, results before text in it."""
+    turns: list[Body] = []
+    for message in request.transcript:
+        role = "assistant" if isinstance(message, AssistantMessage) else "user"
+        blocks = _blocks(message, wire, model, reasoning=reasoning)
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        elif blocks:
+            turns.append({"role": role, "content": blocks})
+    last = request.transcript[-1]
+    if turns[-1]["role"] == "assistant" and not _is_own(last):
+        # Only a paused turn may come last: newer models refuse to continue any other.
+        turns.append({"role": "user", "content": [{"type": "text", "text": CONTINUE}]})
+    body: Body = {
+        "model": model,
+        "max_tokens": request.max_output_tokens or MAX_TOKENS,
+        "messages": turns,
+    }
+    if request.instructions.strip():
+        body["system"] = request.instructions
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+    return body
+
+
+def _tool(tool: Any) -> Body:
+    shown = {"name": tool["name"], "input_schema": tool["parameters"]}
+    return shown | ({"description": tool["description"]} if tool.get("description") else {})
+
+
+def _blocks(message: Message, wire: Wire, model: str, *, reasoning: bool) -> list[Body]:
+    if isinstance(message, UserMessage):
+        return [{"type": "text", "text": message.text if message.text.strip() else "(empty)"}]
+    if isinstance(message, ToolMessage):
+        result = {"type": "tool_result", "tool_use_id": wire.id(message.call)}
+        result["content"] = message.text
+        return [result | ({"is_error": True} if message.error else {})]
+    if _is_own(message):
+        return _replayed(message, wire, keep=reasoning and message.raw["model"] == model)
+    blocks: list[Body] = []
+    if message.text.strip():
+        blocks.append({"type": "text", "text": message.text})
+    return blocks + [
+        {
+            "type": "tool_use",
+            "id": wire.add(call.id),
+            "name": wire.name(call.name),
+            "input": _object(call.arguments),
+        }
+        for call in message.calls
+    ]
+
+
+def _is_own(message: Message) -> bool:
+    return isinstance(message, AssistantMessage) and message.provider == Messages.name
+
+
+def _replayed(message: AssistantMessage, wire: Wire, *, keep: bool) -> list[Body]:
+    """The turn as it came, without what the API sends but does not take back.
+
+    That is: blank text, and thinking that was cut off before its signature or that nothing
+    follows. An id or a name is changed only where the API would refuse it.
+    """
+    blocks: list[Body] = []
+    calls = iter(message.calls)
+    for block in message.raw["content"]:
+        kind = block.get("type")
+        if kind == "text" and not block["text"].strip():
+            continue
+        if kind in _THINKING and not (keep and (block.get("signature") or block.get("data"))):
+            continue
+        if kind == "tool_use":
+            call = next(calls)
+            id_, name = wire.add(call.id, wanted=text_of(block.get("id"))), wire.name(call.name)
+            block = block | {"id": id_, "name": name, "input": _object(block.get("input"))}
+        blocks.append(block)
+    while blocks and blocks[-1]["type"] in _THINKING:
+        blocks.pop()
+    return blocks
+
+
+def _object(arguments: Any) -> Body:
+    """A call's input, which has to be an object even where a model sent none."""
+    return arguments if isinstance(arguments, dict) else {"not_json": arguments}
+
+
+def decode(body: Body, wire: Wire, model: str) -> Reply:
+    """The reply in a `message` object.
+
+    Raises:
+        ProviderError: it is no message, or the model's window was too small for it.
+    """
+    content = items(body.get("content"), "content")
+    reason = body.get("stop_reason")
+    if reason == "model_context_window_exceeded":
+        text = "The reply did not fit into the model's context window."
+        raise ProviderError(text, kind=CONTEXT_LENGTH)
+    calls = [
+        ToolCall(wire.original(text_of(b.get("name"))), b.get("input"), text_of(b.get("id")))
+        for b in content
+        if b.get("type") == "tool_use"
+    ]
+    stop = _STOPS.get(reason, StopReason.UNKNOWN)
+    if stop is StopReason.PAUSE and calls:
+        stop = StopReason.TOOL_CALLS
+    text = "".join(text_of(b.get("text")) for b in content if b.get("type") == "text")
+    if stop is StopReason.REFUSAL:
+        details = body.get("stop_details")
+        text = (text_of(details.get("explanation")) if isinstance(details, dict) else "") or text
+    thoughts = [text_of(b.get("thinking")) for b in content if b.get("type") == "thinking"]
+    return Reply(
+        text=text,
+        calls=calls,
+        reasoning="\n\n".join(filter(None, thoughts)) or None,
+        stop=stop,
+        usage=usage(body.get("usage"), model),
+        raw={"model": model, "content": content} if content else None,
+        reason=None if reason is None else str(reason),
+    )
+
+
+def usage(said: Any, model: str) -> Usage:
+    """What a call used. The API's `input_tokens` are only those that have to do with no cache."""
+    read, written = tokens(said, "cache_read_input_tokens"), tokens(said, "cache_creation_input_tokens")
+    counted = Usage(
+        input_tokens=tokens(said, "input_tokens") + read + written,
+        cached_tokens=read,
+        output_tokens=tokens(said, "output_tokens"),
+    )
+    hour = tokens(said, "cache_creation", "ephemeral_1h_input_tokens")
+    known = isinstance(said, dict) and "input_tokens" in said and "output_tokens" in said
+    return prices.priced(counted, "anthropic", model, written=written, hour=hour) if known else counted
+
+
+def assemble(events: Iterable[Body], on_text: OnText) -> Body:
+    """The `message` object that a stream amounts to.
+
+    Raises:
+        ProviderError: `message_stop` did not come.
+    """
+    message: Body = {}
+    blocks: dict[int, Body] = {}
+    inputs: dict[int, str] = {}
+    for event in events:
+        kind = event.get("type")
+        if kind == "message_start":
+            message = dict(event["message"])
+        elif kind == "content_block_start":
+            blocks[event["index"]] = dict(event["content_block"])
+        elif kind == "content_block_delta":
+            _grow(blocks[event["index"]], event["delta"], event["index"], inputs, on_text)
+        elif kind == "message_delta":
+            message |= event["delta"]
+            counts = {k: v for k, v in (event.get("usage") or {}).items() if v is not None}
+            message["usage"] = {**(message.get("usage") or {}), **counts}
+        elif kind == "message_stop":
+            for index, text in inputs.items():
+                blocks[index]["input"] = _input(text)
+            return message | {"content": [blocks[index] for index in sorted(blocks)]}
+    raise cut()
+
+
+def _grow(block: Body, delta: Body, index: int, inputs: dict[int, str], on_text: OnText) -> None:
+    match delta.get("type"):
+        case "text_delta":
+            block["text"] = block.get("text", "") + delta["text"]
+            on_text(delta["text"])
+        case "input_json_delta":
+            inputs[index] = inputs.get(index, "") + delta["partial_json"]
+        case "thinking_delta":
+            block["thinking"] = block.get("thinking", "") + delta["thinking"]
+        case "signature_delta":
+            block["signature"] = delta["signature"]
+        case "citations_delta":
+            block["citations"] = [*(block.get("citations") or []), delta["citation"]]
+
+
+def _input(text: str) -> Any:
+    """A call's input; the text itself where it was cut off or is no JSON."""
+    try:
+        return json.loads(text) if text.strip() else {}
+    except ValueError:
+        return text

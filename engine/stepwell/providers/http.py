@@ -1,0 +1,204 @@
+"""One model call over HTTP: what the adapters share. The SDKs carry bytes; we read them.
+
+The SDKs accept any body that came with status 200, drop what they do not know, and raise nothing
+for a stream that ends early. So each adapter gets the plain JSON and judges it itself.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from stepwell.errors import ProviderError
+from stepwell.messages import OnText, Reply, Request
+from stepwell.providers import sse
+from stepwell.providers.account import Account
+from stepwell.providers.faults import STALE_REASONING, bad_reply, from_body, from_exception, masked
+from stepwell.providers.wire import Wire
+
+CONNECT_TIMEOUT = 10.0
+Body = dict[str, Any]
+T = TypeVar("T")
+
+
+class Answer(Protocol):
+    """A reply whose body was not read yet: the `APIResponse` of either SDK."""
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    def iter_bytes(self) -> Iterator[bytes]: ...
+    def read(self) -> bytes: ...
+
+
+class HttpModel:
+    """A provider behind an SDK. An adapter is five small functions.
+
+    Args:
+        name: the model's, as the server knows it.
+        account: the server and the key.
+    """
+
+    name = ""
+    longest_id = 64
+    # Fields that ask for a stream.
+    streaming: ClassVar[Mapping[str, Any]] = {"stream": True}
+    # Fields that a server may refuse and a call can do without, with a word of its refusal.
+    optional: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, name: str, account: Account) -> None:
+        self.model = f"{self.name}:{name}"
+        self.wanted = name
+        self.account = account
+        self._left_out: set[str] = set()
+
+    def prepare(self) -> None:
+        """What a first call needs besides. Raises `ProviderError`."""
+
+    def encode(self, request: Request, wire: Wire, *, reasoning: bool) -> Body:
+        """The request's body; without the kept reasoning if `reasoning` is false."""
+        raise NotImplementedError
+
+    def send(self, body: Body) -> AbstractContextManager[Answer]:
+        """Make the HTTP request."""
+        raise NotImplementedError
+
+    def assemble(self, events: Iterable[Body], on_text: OnText) -> Body:
+        """The body that a stream amounts to. Raises `ProviderError` if its end is missing."""
+        raise NotImplementedError
+
+    def decode(self, body: Body, wire: Wire) -> Reply:
+        """The reply that `body` holds."""
+        raise NotImplementedError
+
+    def complete(self, request: Request, on_text: OnText | None) -> Reply:
+        """Make one model call, streamed if somebody listens. See `messages.Provider`."""
+        try:
+            return self._complete(request, on_text)
+        except ProviderError as error:
+            fault = masked(error, self.account.secrets)
+        raise fault  # outside: what it was made from may hold the key
+
+    def _complete(self, request: Request, on_text: OnText | None) -> Reply:
+        """One reply. A request that was refused before any model saw it may be sent again without
+        what it was refused for: a field this server does not know, or reasoning that is no longer
+        valid because the instructions or tools have changed since.
+        """
+        self.prepare()
+        reasoning = True
+        while True:
+            wire = Wire(request.tools, self.longest_id)
+            body = self.encode(request, wire, reasoning=reasoning)
+            body |= {} if on_text is None else self.streaming
+            sent = {key: value for key, value in body.items() if key not in self._left_out}
+            try:
+                return self._call(sent, wire, on_text)
+            except ProviderError as error:
+                unknown = self._unknown_field(error, sent)
+                if unknown:
+                    self._left_out.add(unknown)
+                elif error.kind == STALE_REASONING and reasoning:
+                    reasoning = False
+                else:
+                    raise
+
+    def _call(self, body: Body, wire: Wire, on_text: OnText | None) -> Reply:
+        found = self._exchange(body, on_text)
+        streamed = isinstance(found, dict)
+        with _reading():
+            reply = self.decode(found if isinstance(found, dict) else parsed(found), wire)
+        if on_text is not None and not streamed and reply.text:
+            on_text(reply.text)
+        return reply
+
+    def _exchange(self, body: Body, on_text: OnText | None) -> Body | bytes:
+        """The reply's body: assembled if the server streamed it, else as it came."""
+
+        def read(answer: Answer) -> Body | bytes:
+            kind = answer.headers.get("content-type", "")
+            if on_text is None or not kind.startswith("text/event-stream"):
+                return answer.read()
+            with _reading():
+                return self.assemble(sse.events(answer.iter_bytes()), on_text)
+
+        return received(lambda: self.send(body), read)
+
+    def _unknown_field(self, error: ProviderError, sent: Body) -> str | None:
+        if error.kind != "bad_request":
+            return None
+        said = error.message.lower()
+        return next((f for f, word in self.optional.items() if f in sent and word in said), None)
+
+
+def received(
+    send: Callable[[], AbstractContextManager[Answer]], read: Callable[[Answer], T]
+) -> T:
+    """What `read` makes of the answer to an HTTP request.
+
+    Raises:
+        ProviderError: whatever went wrong on the way.
+    """
+    try:
+        with send() as answer:
+            return read(answer)
+    except ProviderError:
+        raise
+    except Exception as error:
+        fault = from_exception(error)
+        if fault is None:
+            raise
+    raise fault
+
+
+def parsed(content: bytes) -> Body:
+    """The JSON object in a reply's body.
+
+    Raises:
+        ProviderError: there is none, or it tells of an error.
+    """
+    try:
+        body = json.loads(content)
+    except ValueError:
+        text = content.decode("utf-8", "replace").strip()
+        if not text:
+            raise bad_reply("it is empty") from None
+        if text.startswith("<"):
+            why = f"it is a web page ({from_body(text).message})"
+            raise bad_reply(why, "Check the base URL.") from None
+        raise bad_reply("its JSON is broken or cut off") from None
+    if not isinstance(body, dict):
+        raise bad_reply(f"it is no JSON object but {type(body).__name__}")
+    if body.get("error"):
+        raise from_body(body)
+    return body
+
+
+def tokens(usage: Any, *path: str) -> int:
+    """A count in `usage`, which may be missing or hold anything; then it is 0."""
+    for name in path:
+        usage = usage.get(name) if isinstance(usage, dict) else None
+    return usage if isinstance(usage, int) and usage > 0 and usage is not True else 0
+
+
+def items(value: Any, what: str) -> list[Body]:
+    """`value`, if it is a list of objects.
+
+    Raises:
+        ProviderError: it is not.
+    """
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise bad_reply(f"it has no {what}")
+    return value
+
+
+def text_of(value: Any) -> str:
+    """`value`, if it is a text, else nothing."""
+    return value if isinstance(value, str) else ""
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """A reply may hold anything anywhere; what our reading of it trips over is its fault."""
+    try:
+        yield
+    except (TypeError, AttributeError, KeyError, IndexError) as error:
+        raise bad_reply(f"{type(error).__name__} while reading it: {error}") from error

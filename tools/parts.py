@@ -1,0 +1,32 @@
+"""A catalogue of spare parts, in which a part may only point to the one that replaced it."""
+
+from pathlib import Path
+from typing import Any, TypedDict
+
+import yaml
+
+from stepwell import tool
+
+_PARTS = Path(__file__).resolve().parents[1] / "data" / "lookups" / "parts.yaml"
+
+
+class Part(TypedDict, total=False):
+    """One record: `shelf`, where the part lies, or `see`, the part that replaced it."""
+
+    part: str
+    shelf: str
+    see: str
+
+
+@tool(read_only=True)
+def look_up_part(number: str) -> Part:
+    """Look one spare part up. Its record has its shelf, or `see`: the part that replaced it.
+
+    Args:
+        number: The part's number, such as A-101.
+    """
+    records: dict[str, Any] = yaml.safe_load(_PARTS.read_text("utf-8"))
+    key = number.strip().upper()
+    if key not in records:
+        raise ValueError(f"There is no part {number[:40]!r}. Numbers look like A-101.")
+    return {"part": key, **records[key]}
