@@ -1,9 +1,10 @@
 """Writes the parts of the docs that come from the code; they stand between begin and end comments.
 
-    python docs/generate.py            writes them
-    python docs/generate.py --check    says which are stale, and ends with 1 if any is
+python docs/generate.py            writes them
+python docs/generate.py --check    says which are stale, and ends with 1 if any is
 """
 
+import ast
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from stepwell.cli.app import app
 from stepwell.machine import mermaid
 
 DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
 WIDTH = 88
 
 
@@ -41,6 +43,32 @@ def tree() -> Iterator[tuple[tuple[str, ...], Any]]:
         pending = [((*path, name), inner[name]) for name in inner] + pending
 
 
+def modules() -> str:
+    """Every module from the bottom to the top, with the first sentence that it says of itself."""
+    rows = [f"| `{name}` | {_sentence(name)} |" for name in order()]
+    return "\n".join(["| module | what it is |", "|---|---|", *rows])
+
+
+def order() -> list[str]:
+    """The modules of the package in the order in which they may import each other."""
+    source = (ROOT / "tests" / "test_architecture.py").read_text("utf-8")
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ORDER":
+            names: tuple[str, ...] = ast.literal_eval(node.value)
+            return list(names)
+    raise SystemExit("tests/test_architecture.py has no ORDER")
+
+
+def _sentence(module: str) -> str:
+    package = ROOT / "engine" / "stepwell"
+    file = package / f"{module}.py"
+    file = file if file.exists() else package / module / "__init__.py"
+    if not file.exists():
+        return "(to come)"
+    said = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
+    return " ".join(said.partition("\n\n")[0].split())
+
+
 def _help(path: tuple[str, ...], command: Any) -> str:
     context = command.context_class(
         command, info_name=" ".join(path), terminal_width=WIDTH, max_content_width=WIDTH
@@ -51,6 +79,7 @@ def _help(path: tuple[str, ...], command: Any) -> str:
 
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "states": ("states.md", states),
+    "modules": ("architecture.md", modules),
     "commands": ("cli.md", commands),
 }
 

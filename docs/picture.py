@@ -18,7 +18,7 @@ from rich.text import Text
 
 DOCS = Path(__file__).resolve().parent
 PICTURE = DOCS / "img" / "demo.svg"
-COLUMNS = 112
+COLUMNS = 128
 
 THEME = TerminalTheme(
     (250, 250, 248),
@@ -80,7 +80,9 @@ def record() -> str:
 
 def shorten(text: str) -> str:
     """Without the list of open questions, which `resume` has shown already."""
-    return re.sub(r"[^\n]*\$ stepwell approvals.*?(?=[^\n]*\$ stepwell approve )", "", text, flags=re.S)
+    return re.sub(
+        r"[^\n]*\$ stepwell approvals.*?(?=[^\n]*\$ stepwell approve )", "", text, flags=re.S
+    )
 
 
 def draw(text: str) -> str:

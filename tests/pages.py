@@ -79,7 +79,7 @@ class Shown:
 
 def blocks(path: Path) -> list[Block]:
     text = path.read_text("utf-8")
-    name = path.relative_to(ROOT).as_posix()
+    name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
     return [
         Block(name, text.count("\n", 0, found.start()) + 1, found[1], found[2])
         for found in _FENCE.finditer(text)
@@ -92,7 +92,9 @@ def shown(block: Block) -> list[Shown]:
     parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]
     pairs = [part.partition("\n")[::2] for part in parts]
     following = [command for command, _ in pairs[1:]] + [None]
-    return [Shown(command, out, after) for (command, out), after in zip(pairs, following, strict=True)]
+    return [
+        Shown(command, out, after) for (command, out), after in zip(pairs, following, strict=True)
+    ]
 
 
 def agrees(wanted: str, found: str) -> bool:
@@ -190,7 +192,7 @@ class Player:
         code = compile("\n" * block.line + block.text, block.page, "exec", dont_inherit=True)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.chdir(self.folder):
-            exec(code, names)
+            exec(code, names)  # noqa: S102 - the docs are ours
         compare(block.place, "this Python", wanted, printed.getvalue())
 
     def _console(self, block: Block) -> None:
@@ -236,7 +238,12 @@ class Player:
         ours = ("STEPWELL_", "PYTHON", "COLUMNS", "FORCE_COLOR", "OPENAI_", "ANTHROPIC_")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         path = [str(Path(sys.executable).parent), kept["PATH"], str(self._stand_ins())]
-        return kept | {"PATH": os.pathsep.join(path), "LANG": "C.UTF-8", "NO_COLOR": "1", "HOME": str(self.folder)}
+        return kept | {
+            "PATH": os.pathsep.join(path),
+            "LANG": "C.UTF-8",
+            "NO_COLOR": "1",
+            "HOME": str(self.folder),
+        }
 
     def _stand_ins(self) -> Path:
         """A folder with what a machine may lack: a shell for SQLite."""

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TextIO
 
 ROOT = Path(__file__).parents[1]
 
@@ -18,11 +19,14 @@ sys.stdin.readline()
 """
 
 
-def python(*arguments: object, **settings: object) -> subprocess.Popen[str]:
+def python(
+    *arguments: object, stderr: TextIO | None = None, **settings: object
+) -> subprocess.Popen[str]:
     """A Python process that can import stepwell and the tests' own modules.
 
     Args:
         arguments: of the interpreter.
+        stderr: where it goes; by default where the tests' own goes.
         settings: `STEPWELL_<NAME>` in its environment.
     """
     environment = {k: v for k, v in os.environ.items() if not k.startswith("STEPWELL_")}
@@ -33,6 +37,7 @@ def python(*arguments: object, **settings: object) -> subprocess.Popen[str]:
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=stderr,
         text=True,
     )
 

@@ -1,4 +1,4 @@
-"""One way to fetch JSON from a service: in time, of a bounded size, from nowhere but where asked."""
+"""Fetching JSON from a service: in time, of a bounded size, from nowhere but where it was asked."""
 
 import json
 import time

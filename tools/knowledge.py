@@ -21,25 +21,23 @@ Department = Literal["engineering", "finance", "hr", "it", "support"]
 _KNOWLEDGE = Path(__file__).resolve().parents[1] / "data" / "knowledge"
 _PARTS = re.compile(r"\A---\n(.*?)\n---\n(.*)\Z", re.DOTALL)
 _WORD = re.compile(r"\w+")
-_TITLE_WEIGHT = 4.0
-# FTS5 counts words, and a German one is long: cut again by characters.
-_SNIPPET_WORDS = 30
 
 # Words that every document holds say nothing about which one is meant.
-_COMMON = frozenset(
-    "a about all an and any are as at be by can do does for from get has have how i if in is it"
-    " many may me much my need of on or our should that the there this to us was we what when"
-    " where which who why will with you your".split()
-)
+_COMMON = frozenset(_WORD.findall("""
+a about all an and any are as at be by can do does for from get has have how i if in is it many may
+me much my need of on or our should that the there this to us was we what when where which who why
+will with you your
+"""))  # fmt: skip
 
 _TABLE = """
 CREATE VIRTUAL TABLE document USING fts5(
     title, body, department UNINDEXED, last_updated UNINDEXED, source UNINDEXED,
     tokenize = 'porter unicode61 remove_diacritics 2')
 """
-_SEARCH = f"""
-SELECT title, snippet(document, 1, '', '', '…', {_SNIPPET_WORDS}) AS snippet,
-       -bm25(document, {_TITLE_WEIGHT}, 1.0) AS score, source, last_updated
+# A word of the title counts four times. 30 words are about MAX_SNIPPET characters.
+_SEARCH = """
+SELECT title, snippet(document, 1, '', '', '…', 30) AS snippet,
+       -bm25(document, 4.0, 1.0) AS score, source, last_updated
   FROM document
  WHERE document MATCH :words AND :department IN ('all', department)
  ORDER BY score DESC, source
@@ -89,7 +87,7 @@ def search_knowledge_base(
     with closing(sqlite3.connect(":memory:")) as database:
         database.row_factory = sqlite3.Row
         database.execute(_TABLE)
-        # A dozen files are indexed in a few milliseconds: nothing is kept that could be out of date.
+        # A dozen files are indexed in milliseconds: nothing is kept that could be out of date.
         database.executemany("INSERT INTO document VALUES (?, ?, ?, ?, ?)", _documents())
         return [_passage(row) for row in database.execute(_SEARCH, values)]
 

@@ -1,7 +1,7 @@
 """A catalogue of spare parts, in which a part may only point to the one that replaced it."""
 
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import yaml
 
@@ -25,8 +25,8 @@ def look_up_part(number: str) -> Part:
     Args:
         number: The part's number, such as A-101.
     """
-    records: dict[str, Any] = yaml.safe_load(_PARTS.read_text("utf-8"))
+    records: dict[str, Part] = yaml.safe_load(_PARTS.read_text("utf-8"))
     key = number.strip().upper()
     if key not in records:
         raise ValueError(f"There is no part {number[:40]!r}. Numbers look like A-101.")
-    return {"part": key, **records[key]}
+    return records[key] | Part(part=key)

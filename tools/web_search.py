@@ -72,7 +72,7 @@ def web_search(
         reason = str(error) if isinstance(error, Unreachable) else "its answer has another form"
         raise SearchUnavailable(
             f"The search service gave no usable answer ({reason}).",
-            "Try once more later, or answer from what you have and say that the web was not searched.",
+            "Try once more, or answer from what you have and say that the web was not searched.",
         ) from error
     return _pages(answer.web.results)[:num_results]
 

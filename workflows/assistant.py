@@ -7,8 +7,8 @@ from tools.world_clock import get_current_time
 
 INSTRUCTIONS = """\
 You answer briefly. Use calculate for every calculation, however simple, get_current_time for
-anything that depends on the time or the date, and get_weather for the weather. Ask for everything
-that is needed at once. Where the weather is an offline sample, say so: it is not the weather now."""
+anything that depends on the time or the date, and get_weather for the weather. Ask for all that is
+needed at once. Where the weather is an offline sample, say so: it is not the weather now."""
 
 assistant = Agent(
     name="assistant",

@@ -1,4 +1,4 @@
-"""Questions about expenses: read-only tools, several at once, and no number that was not added up."""
+"""Questions about expenses: read-only tools, several at once, and never a guessed number."""
 
 from stepwell import Agent
 from tools.expenses import list_categories, list_expenses, sum_category

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from stepwell.pipeline import Pipeline as Pipeline
     from stepwell.pipeline import Step as Step
     from stepwell.providers.scripted import ScriptedModel as ScriptedModel
+    from stepwell.tools import DidNotHappen as DidNotHappen
+    from stepwell.tools import Happened as Happened
+    from stepwell.tools import NotKnown as NotKnown
     from stepwell.tools import Tool as Tool
     from stepwell.tools import ToolContext as ToolContext
     from stepwell.tools import tool as tool
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
     from stepwell.workflow import Workflow as Workflow
 
 _HOMES = {
+    "NotKnown": "tools",
+    "Happened": "tools",
+    "DidNotHappen": "tools",
     "Step": "pipeline",
     "Pipeline": "pipeline",
     "Call": "pipeline",

@@ -9,7 +9,8 @@ from stepwell.approval import digest
 from stepwell.arguments import parse
 from stepwell.budget import reached
 from stepwell.change import Change, change, end
-from stepwell.envelope import Envelope, clean, cut, dumps, failure
+from stepwell.context import DidNotHappen, Finding, NotKnown
+from stepwell.envelope import Envelope, clean, cut, dumps, failure, success
 from stepwell.errors import ArgumentsError
 from stepwell.machine import CallStatus, Trigger
 from stepwell.messages import ToolCall
@@ -94,6 +95,7 @@ def start(snapshot: Snapshot, calls: Iterable[Call]) -> list[Call]:
             fence=run.fence,
             started_seq=call.started_seq or run.seq + 1,
             restarted_seq=run.seq + 1 if call.started_seq else None,
+            reconciled_seq=None,
         )
         for call in calls
     ]
@@ -148,13 +150,31 @@ def finish(
         limit: the tool's `max_result`, in characters.
     """
     if not status.final:
-        return replace(call, status=status, ms=ms)
+        return replace(call, status=status, outcome=None, ms=ms)
     if call.edited is not None:
         outcome = outcome | {"edited_arguments": call.edited}
     shown = sum(len(dumps(other.outcome)) for other in snapshot.batch.values() if other.outcome)
     outcome, full = cut(outcome, min(limit, max(SHORTEST_CUT, BATCH_CHARACTERS - shown)))
     ended = end(call, status, outcome, snapshot.run.seq + 1)
     return replace(ended, full_result=full, ms=ms)
+
+
+def reconciled(
+    workflow: Workflow, snapshot: Snapshot, call: Call, finding: Finding, now: datetime
+) -> Change:
+    """What a tool found out about a call whose outcome was lost: the way on, or to a person."""
+    if isinstance(finding, DidNotHappen):
+        return change(snapshot, Trigger.START_CALLS, now, calls=start(snapshot, [call]))
+    if isinstance(finding, NotKnown):
+        seq = snapshot.run.seq + 1
+        doubted = replace(call, status=CallStatus.IN_DOUBT, reconciled_seq=seq)
+        text = f"{call.tool} could not find out what became of its call. {finding.reason}"
+        fault = Fault(type="not_reconciled", message=text.rstrip())
+        return change(snapshot, Trigger.CALL_FINISHED, now, calls=[doubted], error=fault)
+    outcome = success(finding.result)
+    limit = workflow.toolbox[call.tool].max_result
+    ended = finish(snapshot, call, CallStatus.OK, outcome, call.ms or 0, limit)
+    return settle(workflow, snapshot, now, [ended])
 
 
 def ask(workflow: Workflow, snapshot: Snapshot, found: Triage, now: datetime) -> Change:

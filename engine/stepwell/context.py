@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from stepwell.envelope import clean
 
@@ -42,3 +43,29 @@ class ToolContext:
     idempotency_key: str
     deadline: datetime
     notes: Notes = field(default_factory=Notes)
+
+
+@dataclass(frozen=True)
+class Happened:
+    """What `reconcile` found: the call took effect, and `result` is what it returned."""
+
+    result: Any = None
+    finding: str = field(default="happened", init=False)
+
+
+@dataclass(frozen=True)
+class DidNotHappen:
+    """What `reconcile` found: the call took no effect, and never will; it may be made again."""
+
+    finding: str = field(default="did_not_happen", init=False)
+
+
+@dataclass(frozen=True)
+class NotKnown:
+    """What `reconcile` found: nothing for certain; a person is asked, and told the reason."""
+
+    reason: str = ""
+    finding: str = field(default="not_known", init=False)
+
+
+Finding = Happened | DidNotHappen | NotKnown

@@ -6,8 +6,9 @@ from datetime import datetime
 
 from stepwell.approval import expire
 from stepwell.budget import reached, turns_left
-from stepwell.calls import ask, finish, settle, start
+from stepwell.calls import ask, finish, reconciled, settle, start
 from stepwell.change import Change, change, stop
+from stepwell.context import Finding
 from stepwell.envelope import Envelope
 from stepwell.errors import PlanFailed, ProviderError
 from stepwell.intervention import cancel
@@ -37,6 +38,13 @@ class RunCalls:
 
 
 @dataclass(frozen=True, slots=True)
+class Reconcile:
+    """Find out what became of these calls, whose outcomes were lost; say of one at a time."""
+
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """Nothing has to be done; this is to be recorded."""
 
@@ -55,7 +63,7 @@ class Finish:
     """The run has ended."""
 
 
-Command = AskModel | RunCalls | Record | Wait | Finish
+Command = AskModel | RunCalls | Reconcile | Record | Wait | Finish
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +94,15 @@ class CallEnded:
     ms: int
 
 
-Outcome = Replied | Faulted | CallEnded
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """A tool has said what became of a lost call, or that it does not know."""
+
+    number: int
+    finding: Finding
+
+
+Outcome = Replied | Faulted | CallEnded | Reconciled
 
 
 def decide(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
@@ -159,6 +175,8 @@ def _dispatching(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Comma
         return Record(change(snapshot, Trigger.START_CALLS, now, calls=started))
     if found.running:
         return RunCalls(tuple(found.running))
+    if found.reconcile:
+        return Reconcile(tuple(found.reconcile))
     if found.ask or found.doubt:
         return Record(ask(workflow, snapshot, found, now))
     return Record(settle(workflow, snapshot, now))
@@ -185,3 +203,5 @@ def conclude(
             limit = workflow.toolbox[call.tool].max_result
             ended = finish(snapshot, call, status, envelope, ms, limit)
             return settle(workflow, snapshot, now, [ended], notes)
+        case Reconciled(number, finding):
+            return reconciled(workflow, snapshot, snapshot.batch[number], finding, now)

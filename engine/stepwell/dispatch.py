@@ -3,7 +3,7 @@
 import inspect
 import math
 import threading
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -38,10 +38,18 @@ class Dispatched:
     ms: int
 
 
-class Dispatcher:
-    """The calls of one run that are under way."""
+OnLate = Callable[[int, Dispatched], None]
 
-    def __init__(self) -> None:
+
+class Dispatcher:
+    """The calls of one run that are under way.
+
+    Args:
+        on_late: gets the outcome of a call that was given up, from that call's own thread.
+    """
+
+    def __init__(self, on_late: OnLate) -> None:
+        self._on_late = on_late
         self._jobs: dict[int, _Job] = {}
         self._finished: SimpleQueue[_Job] = SimpleQueue()
 
@@ -56,7 +64,7 @@ class Dispatcher:
         """Begin one call; its outcome comes from `next`."""
         if number in self._jobs:
             raise ValueError(f"call {number} is running")
-        job = _Job(number, tool, arguments, context, self._finished)
+        job = _Job(number, tool, arguments, context, self._finished, self._on_late)
         self._jobs[number] = job
         job.start()
 
@@ -88,7 +96,10 @@ class Dispatcher:
             job = self._finished.get(timeout=wait) if wait else self._finished.get_nowait()
         except Empty:
             return None
-        return job if self._jobs.get(job.number) is job else None  # else it came too late
+        if self._jobs.get(job.number) is job:
+            return job
+        self._on_late(job.number, job.done)
+        return None
 
     def abandon(self) -> None:
         """Stop waiting: async calls are cancelled, what the others come to is ignored."""
@@ -107,11 +118,13 @@ class _Job:
         arguments: Mapping[str, Any],
         context: ToolContext,
         finished: "SimpleQueue[_Job]",
+        on_late: OnLate,
     ) -> None:
         self.number = number
         self.done = Dispatched(CallStatus.ERROR, {}, (), 0)
         self._tool, self._arguments, self._context = tool, arguments, context
         self._finished = finished
+        self._on_late = on_late
         self._started = clock.monotonic()
         self.deadline = self._started + tool.timeout
         self._dropped = False
@@ -161,7 +174,10 @@ class _Job:
 
     def _finish(self, status: CallStatus, outcome: Envelope) -> None:
         self.done = Dispatched(status, outcome, tuple(self._context.notes.added), self._ms())
-        self._finished.put(self)
+        if self._dropped:
+            self._on_late(self.number, self.done)
+        else:
+            self._finished.put(self)
 
     def _ms(self) -> int:
         return round((clock.monotonic() - self._started) * 1000)

@@ -5,12 +5,26 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from stepwell import clock
 from stepwell.change import Change
-from stepwell.decide import AskModel, Finish, Record, RunCalls, Wait, conclude, decide
+from stepwell.decide import (
+    AskModel,
+    CallEnded,
+    Finish,
+    Outcome,
+    Reconcile,
+    Record,
+    RunCalls,
+    Wait,
+    conclude,
+    decide,
+)
+from stepwell.dispatch import Dispatched
+from stepwell.envelope import Envelope
 from stepwell.errors import LeaseLost, StoreError
 from stepwell.intervention import interrupt, take_over
 from stepwell.lease import Lease, Leases
@@ -18,7 +32,7 @@ from stepwell.machine import LIVE
 from stepwell.messages import OnText
 from stepwell.perform import Connect, Performer
 from stepwell.retry import RetryPolicy
-from stepwell.snapshot import Fault, Snapshot
+from stepwell.snapshot import Fault, RunRow, Snapshot
 from stepwell.store import Store
 from stepwell.workflow import Workflow
 
@@ -59,7 +73,11 @@ class Driver:
         """
         run = snapshot.run
         lease = self.leases.hold(run.number, run.fence, run.lease_until or self.leases.until())
-        performer = Performer(workflow, connect, self.on_text)
+
+        def late(call: int, done: Dispatched) -> None:
+            self._keep_late(run, call, done.outcome)
+
+        performer = Performer(workflow, connect, self.on_text, late)
         try:
             self._steps(workflow, performer, snapshot, lease)
         except LeaseLost as lost:
@@ -101,14 +119,23 @@ class Driver:
                     if snapshot.run.owner is None or until is None:
                         return
                     self._wait(until, lease)
-                case AskModel() | RunCalls() as command:
+                case AskModel() | RunCalls() | Reconcile() as command:
                     if not self.leases.secure(lease):
                         raise LeaseLost(f"Run {snapshot.run.id} was taken over; nothing was begun.")
                     outcome = performer.perform(command, snapshot)
-                    jitter = random.random()  # noqa: S311 - no secret
-                    now = clock.now()
-                    change = conclude(workflow, snapshot, outcome, now, self.policy, jitter)
-                    self._record(snapshot, change, lease)
+                    self._conclude(workflow, snapshot, outcome, lease)
+
+    def _conclude(
+        self, workflow: Workflow, snapshot: Snapshot, outcome: Outcome, lease: Lease
+    ) -> None:
+        jitter = random.random()  # noqa: S311 - no secret
+        change = conclude(workflow, snapshot, outcome, clock.now(), self.policy, jitter)
+        try:
+            self._record(snapshot, change, lease)
+        except LeaseLost:
+            if isinstance(outcome, CallEnded):
+                self._keep_late(snapshot.run, outcome.number, outcome.outcome)
+            raise
 
     def _record(self, snapshot: Snapshot, change: Change, lease: Lease) -> None:
         """Commit. While it fails, nothing else of this run begins.
@@ -127,7 +154,14 @@ class Driver:
                 time.sleep(RECORD_AGAIN)
             else:
                 break
-        self.on_transition(change)
+        try:
+            self.on_transition(change)
+        except Exception:  # what listens is no part of the run
+            log.exception("Run %s: a listener failed.", snapshot.run.id)
+
+    def _keep_late(self, run: RunRow, call: int, outcome: Envelope) -> None:
+        with suppress(StoreError):  # it is evidence, no more
+            self.store.keep_late(run.number, call, outcome)
 
     def _wait(self, until: datetime, lease: Lease) -> None:
         seconds = (until - clock.now()).total_seconds()

@@ -1,15 +1,36 @@
 """Carries out one command. The only place where a run has effects."""
 
+import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from stepwell import clock
-from stepwell.decide import AskModel, CallEnded, Faulted, Outcome, Replied, RunCalls
-from stepwell.dispatch import Dispatcher
+from stepwell.arguments import Parameters
+from stepwell.decide import (
+    AskModel,
+    CallEnded,
+    Faulted,
+    Outcome,
+    Reconcile,
+    Reconciled,
+    Replied,
+    RunCalls,
+)
+from stepwell.dispatch import Dispatched, Dispatcher, OnLate
 from stepwell.errors import ConfigurationError, ProviderError
 from stepwell.messages import OnText, Provider
 from stepwell.snapshot import Call, Snapshot
-from stepwell.tools import Notes, ToolContext
+from stepwell.tools import (
+    DidNotHappen,
+    Finding,
+    Happened,
+    Notes,
+    NotKnown,
+    Tool,
+    ToolContext,
+)
 from stepwell.workflow import Workflow
 
 Connect = Callable[[], Provider]
@@ -22,23 +43,33 @@ class Performer:
         workflow: whose tools are called.
         connect: gives who answers model calls, when the first one is made.
         on_text: gets the text of replies as it arrives; None where nobody listens.
+        on_late: gets the outcome of a call that is no longer waited for.
     """
 
-    def __init__(self, workflow: Workflow, connect: Connect, on_text: OnText | None) -> None:
+    def __init__(
+        self, workflow: Workflow, connect: Connect, on_text: OnText | None, on_late: OnLate
+    ) -> None:
         self._workflow = workflow
         self._connect = connect
         self._provider: Provider | None = None
         self._on_text = on_text
-        self._dispatcher = Dispatcher()
+        self._dispatcher = Dispatcher(on_late)
 
-    def perform(self, command: AskModel | RunCalls, snapshot: Snapshot) -> Outcome:
+    def perform(self, command: AskModel | RunCalls | Reconcile, snapshot: Snapshot) -> Outcome:
         """Do it, and say what came of it. Faults are outcomes; nothing is raised but interrupts."""
         if isinstance(command, AskModel):
             return self._ask(command)
+        finds_out = isinstance(command, Reconcile)
         for call in command.calls:
             if call.number not in self._dispatcher.running:
-                self._start(call, snapshot)
+                tool = self._workflow.toolbox[call.tool]
+                if finds_out:
+                    self._start(call, snapshot, _reconciling(tool), {})
+                else:
+                    self._start(call, snapshot, tool, call.effective)
         number, done = self._dispatcher.next()
+        if finds_out:
+            return Reconciled(number, _finding(done))
         return CallEnded(number, done.status, done.outcome, done.notes, done.ms)
 
     def abandon(self) -> None:
@@ -60,8 +91,7 @@ class Performer:
             return Faulted(ProviderError(text, kind="provider_bug"), model)
         return Replied(reply, provider.model, provider.name)
 
-    def _start(self, call: Call, snapshot: Snapshot) -> None:
-        tool = self._workflow.toolbox[call.tool]
+    def _start(self, call: Call, snapshot: Snapshot, tool: Tool, arguments: Any) -> None:
         id_ = f"{snapshot.run.id}-{call.number}"
         context = ToolContext(
             run_id=snapshot.run.id,
@@ -70,4 +100,32 @@ class Performer:
             deadline=clock.now() + timedelta(seconds=tool.timeout),
             notes=Notes(snapshot.notes),
         )
-        self._dispatcher.start(call.number, tool, call.effective, context)
+        self._dispatcher.start(call.number, tool, arguments, context)
+
+
+def _reconciling(tool: Tool) -> Tool:
+    """The tool's own `reconcile`, as something that can be dispatched: it changes nothing."""
+    find_out = tool.reconcile or (lambda _context: NotKnown())
+    return replace(
+        tool,
+        function=lambda context: find_out(context),  # noqa: PLW0108 - its own name for it
+        is_async=inspect.iscoroutinefunction(find_out),
+        parameters=Parameters({}, {}, {}),
+        read_only=True,
+        needs_instance=False,
+        context_names=("context",),
+    )
+
+
+def _finding(done: Dispatched) -> Finding:
+    """What `reconcile` found; whatever is not clear is not known."""
+    said = done.outcome.get("result")
+    match said:
+        case {"finding": "happened", "result": result}:
+            return Happened(result)
+        case {"finding": "did_not_happen"}:
+            return DidNotHappen()
+        case {"finding": "not_known", "reason": str(reason)}:
+            return NotKnown(reason)
+    problem = done.outcome.get("error", {}).get("message", f"reconcile returned {said!r}")
+    return NotKnown(str(problem))

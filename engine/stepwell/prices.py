@@ -1,6 +1,7 @@
 """What a model call costs, from the price list that genai-prices brings along: no network."""
 
 from dataclasses import replace
+from typing import Any
 
 from stepwell import clock
 from stepwell.messages import Usage
@@ -35,7 +36,7 @@ def priced(
         output_tokens=usage.output_tokens,
         **({"cache_write_1h_tokens": hour} if hour else {}),
     )
-    where = {"provider_api_url": address} if address else {"provider_id": provider}
+    where: Any = {"provider_api_url": address} if address else {"provider_id": provider}
     try:
         found = calc_price(counted, model, genai_request_timestamp=clock.now(), **where)
     except (LookupError, ValueError):

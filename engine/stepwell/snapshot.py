@@ -152,6 +152,7 @@ class Call:
         fence: of the driver that started it; older than the run's means its outcome was lost.
         full_result: the uncut result, where the outcome holds a cut one.
         started_seq: the transition that first started it.
+        reconciled_seq: the one that recorded that its tool could not find out what became of it.
         restarted_seq: the last one that started it again, after its outcome was lost.
     """
 
@@ -166,6 +167,7 @@ class Call:
     full_result: str | None = None
     started_seq: int | None = None
     restarted_seq: int | None = None
+    reconciled_seq: int | None = None
     finished_seq: int | None = None
     fence: int | None = None
     ms: int | None = None

@@ -9,11 +9,24 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 from stepwell.arguments import Parameters
-from stepwell.context import Notes, ToolContext
+from stepwell.context import DidNotHappen, Finding, Happened, Notes, NotKnown, ToolContext
 from stepwell.errors import ToolDefinitionError
 from stepwell.signature import NAME, NAME_RULE, Signature
 
-__all__ = ["Notes", "Tool", "ToolContext", "tool"]
+__all__ = [
+    "DidNotHappen",
+    "Finding",
+    "Happened",
+    "NotKnown",
+    "Notes",
+    "Reconcile",
+    "Tool",
+    "ToolContext",
+    "tool",
+]
+
+# Asks the other system, by the call's idempotency key, what became of it. May be async.
+Reconcile = Callable[[ToolContext], Any]
 
 
 @dataclass(frozen=True)
@@ -27,7 +40,8 @@ class Tool:
         requires_approval: whether a person is asked, or a predicate on the arguments.
         timeout: seconds after which the outcome is no longer waited for.
         max_result: characters of a result that the model is shown.
-        reconcile: finds out what became of a call whose outcome was lost.
+        reconcile: finds out what became of a call whose outcome was lost: given its context, it
+            returns `Happened(result)`, `DidNotHappen()` or `NotKnown()`.
         is_async: whether `call` gives an awaitable.
         needs_instance: it is a method of a class; take it from an instance.
     """
@@ -42,7 +56,7 @@ class Tool:
     requires_approval: bool | Callable[..., bool]
     timeout: float
     max_result: int
-    reconcile: Callable[[ToolContext], Any] | None
+    reconcile: Reconcile | None
     is_async: bool
     needs_instance: bool
     context_names: tuple[str, ...]
@@ -117,7 +131,7 @@ def tool(
     requires_approval: bool | Callable[..., bool] = False,
     timeout: float = 30.0,
     max_result: int = 20_000,
-    reconcile: Callable[[ToolContext], Any] | None = None,
+    reconcile: Reconcile | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -130,7 +144,7 @@ def tool(
     requires_approval: bool | Callable[..., bool] = False,
     timeout: float = 30.0,
     max_result: int = 20_000,
-    reconcile: Callable[[ToolContext], Any] | None = None,
+    reconcile: Reconcile | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a typed function or method, plain or async; `Tool` explains the options.
 

@@ -22,13 +22,15 @@ class Triage:
         running: under way, by this driver.
         start: may start at once.
         ask: need a person first.
-        doubt: started, their outcome lost, and not safe to repeat.
+        reconcile: started, their outcome lost; their tool can find out what became of them.
+        doubt: likewise, but only a person can say.
         closed: ended just now, without running.
     """
 
     running: list[Call] = field(default_factory=list)
     start: list[Call] = field(default_factory=list)
     ask: list[Call] = field(default_factory=list)
+    reconcile: list[Call] = field(default_factory=list)
     doubt: list[Call] = field(default_factory=list)
     closed: list[Call] = field(default_factory=list)
 
@@ -37,16 +39,23 @@ def triage(workflow: Workflow, snapshot: Snapshot, batch: Iterable[Call]) -> Tri
     """Sort `batch`. A call that runs under an older fence than the run's has lost its outcome."""
     found = Triage()
     for call in batch:
-        if call.status is CallStatus.IN_DOUBT:
-            found.doubt.append(call)
-        elif call.status is CallStatus.RUNNING and call.fence == snapshot.run.fence:
+        if call.status is CallStatus.RUNNING and call.fence == snapshot.run.fence:
             found.running.append(call)
-        elif call.status is CallStatus.RUNNING:
-            tool = workflow.toolbox.get(call.tool)
-            (found.start if tool and tool.safe_to_repeat else found.doubt).append(call)
+        elif call.status in {CallStatus.RUNNING, CallStatus.IN_DOUBT}:
+            _sort_lost(workflow, call, found)
         elif call.status is CallStatus.WAITING:
             _sort_waiting(workflow, snapshot, call, found)
     return found
+
+
+def _sort_lost(workflow: Workflow, call: Call, found: Triage) -> None:
+    tool = workflow.toolbox.get(call.tool)
+    if tool is not None and tool.safe_to_repeat:
+        found.start.append(call)
+    elif tool is not None and tool.reconcile is not None and call.reconciled_seq is None:
+        found.reconcile.append(call)
+    else:
+        found.doubt.append(call)
 
 
 def _sort_waiting(workflow: Workflow, snapshot: Snapshot, call: Call, found: Triage) -> None:

@@ -55,6 +55,7 @@ class CallView:
         arguments: what the model asked for; `edited_arguments` is what a person put in its place.
         outcome: the envelope that the model reads, or None while there is none.
         full_result: the uncut result, where the outcome holds a cut one.
+        late_outcome: what it came to after it was no longer waited for: evidence, no more.
         ms: how long it ran, in milliseconds.
     """
 
@@ -71,6 +72,7 @@ class CallView:
     started_seq: int | None
     restarted_seq: int | None
     finished_seq: int | None
+    late_outcome: Envelope | None
     ms: int | None
 
 
@@ -81,6 +83,7 @@ class ApprovalView:
     Attributes:
         kind: "approval" (may it run?) or "in_doubt" (did it happen?).
         reasoning: what the model said when it asked for the call.
+        late_outcome: of a call in doubt: what it came to after it was no longer waited for.
     """
 
     id: str
@@ -90,6 +93,7 @@ class ApprovalView:
     tool: str
     arguments: Any
     reasoning: str | None
+    late_outcome: Envelope | None
     asked_at: datetime
     expires_at: datetime | None
     status: str

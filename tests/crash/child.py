@@ -6,18 +6,21 @@ ends as any program does. Nothing here is a hook in the product: commits are cou
 that SQLAlchemy is told to use, and effects are lines of a file.
 """
 
+import asyncio
 import json
 import os
 import signal
 import sqlite3
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import apscheduler.schedulers.background  # noqa: F401 - imported once, not in every fork
 from sqlalchemy import Engine as Database
 from sqlalchemy import event
+from sqlalchemy.pool import Pool
 
 from stepwell import (
     Agent,
@@ -29,6 +32,7 @@ from stepwell import (
     ScriptedModel,
     StepwellError,
     ToolContext,
+    clock,
     tool,
 )
 from stepwell.messages import Request, ToolMessage
@@ -178,7 +182,144 @@ def whole(folder: str, die: dict[str, Any] | None = None) -> dict[str, Any]:
     }
 
 
-JOBS = {"whole": whole}
+def look_on(folder: str) -> dict[str, Any]:
+    """Go on with the run, but answer nothing."""
+    effects = Effects(Path(folder))
+    with Engine(Path(folder, "runs.db"), workflows=[workflow(effects)]) as engine:
+        run = engine.resume("last")
+        asked = [[question.kind, question.tool] for question in engine.approvals(run.id)]
+    return {"state": run.state, "asked": asked}
+
+
+class Meeting:
+    """Where a process says that it has come to a place, and stays until it may go on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def at(self, place: str) -> None:
+        (self.folder / f"at {place}").touch()
+        while not (self.folder / "go on").exists():
+            time.sleep(0.01)
+
+
+def waiting(folder: Path, place: str) -> Agent:
+    """A workflow that waits at a place: in the model, in a tool, or nowhere."""
+    effects, meeting = Effects(folder), Meeting(folder)
+
+    def ask(request: Request) -> Reply:
+        if place == "model":
+            meeting.at(place)
+        return Reply("First.", calls=[("sync", {}), ("coroutine", {}), ("keyed", {})])
+
+    @tool
+    def sync(context: ToolContext) -> str:
+        """Pay, slowly."""
+        effects.leave("pay", context, 1)
+        if place == "tool":
+            meeting.at(place)
+        return "paid"
+
+    @tool
+    async def coroutine(context: ToolContext) -> str:
+        """Pay, slowly, and let others go on."""
+        effects.leave("pay", context, 2)
+        if place == "coroutine":
+            (folder / f"at {place}").touch()
+            while not (folder / "go on").exists():
+                await asyncio.sleep(0.01)
+        return "paid"
+
+    @tool(idempotent=True)
+    def keyed(context: ToolContext) -> str:
+        """Write something under a key."""
+        effects.leave("put", context, 3)
+        if place == "keyed":
+            meeting.at(place)
+        return "x" * 10_000 if place == "full" else "put"
+
+    @tool
+    def last(context: ToolContext) -> str:
+        """Pay, when everything else has happened."""
+        effects.leave("pay", context, 4)
+        return "paid"
+
+    script = [ask, Reply("Then.", calls=[("last", {})]), told]
+    limits = Limits(max_turns=30)
+    return Agent(
+        "waits", tools=[sync, coroutine, keyed, last], model=ScriptedModel(script), limits=limits
+    )
+
+
+def stop(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def wait_at(folder: str, place: str) -> dict[str, Any]:
+    """Run until a signal comes, as a program does that lets its `with` blocks end."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGHUP, stop)
+    with Engine(Path(folder, "runs.db"), workflows=[waiting(Path(folder), place)]) as engine:
+        run = engine.run("waits", "Go.")
+    return {"state": run.state, "answer": run.answer}
+
+
+def take_over(folder: str) -> dict[str, Any]:
+    """Follow the run until its lease is over, then drive it."""
+    with Engine(Path(folder, "runs.db"), workflows=[waiting(Path(folder), "nowhere")]) as engine:
+        run = engine.resume("last")
+        while run.state == "awaiting_approval":
+            for question in engine.approvals(run.id):
+                engine.approve(question.id, result="paid")
+            run = engine.resume(run.id)
+    return {"state": run.state, "answer": run.answer}
+
+
+def fill(folder: str) -> dict[str, Any]:
+    """Run on a disk that has no room any more as soon as a tool has had its effect."""
+    writers: list[sqlite3.Connection] = []
+
+    def remember(connection: Any, _record: object) -> None:
+        writers.append(connection)
+
+    event.listen(Pool, "connect", remember)
+    path = Path(folder)
+    effects = Effects(path)
+
+    @tool
+    def pay(context: ToolContext) -> str:
+        """Pay, and use up the last page."""
+        effects.leave("pay", context, 1)
+        ((pages,),) = writers[0].execute("PRAGMA page_count")
+        writers[0].execute(f"PRAGMA max_page_count={pages}")
+        return "paid " * 5_000
+
+    script = [Reply(calls=[("pay", {})]), Reply(calls=[("pay", {})]), Reply("Done.")]
+    agent = Agent("full", tools=[pay], model=ScriptedModel(script))
+    with Engine(path / "runs.db", workflows=[agent]) as engine:
+        run = engine.run("full", "Go.")
+    return {"state": run.state}
+
+
+def claim_all(folder: str) -> None:
+    """Claim every run, as a worker that is killed before it has driven any."""
+    with Engine(Path(folder, "runs.db")) as engine:
+        now = clock.now()
+        while engine.store.claim(["waits"], now, now + timedelta(hours=1)):
+            pass
+        die()
+
+
+def work(folder: str) -> None:
+    """A worker, for ever."""
+    signal.signal(signal.SIGTERM, stop)
+    agent = Agent("waits", model=ScriptedModel([Reply("Done.")]))
+    with Engine(Path(folder, "runs.db"), workflows=[agent]) as engine:
+        engine.work()
+
+
+JOBS = {job.__name__: job for job in (whole, look_on, wait_at, take_over, fill, claim_all, work)}
 
 
 def serve() -> None:

@@ -9,6 +9,7 @@ import typer
 from stepwell.cli.options import person
 from stepwell.cli.output import as_json, printable, say
 from stepwell.engine import Engine
+from stepwell.envelope import dumps
 from stepwell.errors import ApprovalClosed, InvalidDecision
 from stepwell.snapshot import ApprovalKind
 from stepwell.views import ApprovalView, RunDetail
@@ -44,6 +45,8 @@ def _body(question: ApprovalView) -> list[str]:
     lines = []
     if question.kind == ApprovalKind.IN_DOUBT:
         lines.append("The call had started when it was cut off: it may have happened, or not.")
+    if question.late_outcome is not None:
+        lines.append(f"After it was given up it came to: {dumps(question.late_outcome)}")
     if question.reasoning:
         # Indented, so that no line of it can pass for one of ours.
         lines.append("The model said: " + question.reasoning.replace("\n", "\n    "))

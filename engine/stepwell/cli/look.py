@@ -12,6 +12,7 @@ from stepwell.cli.output import (
     say,
     state_text,
     table,
+    turns_text,
     write,
     write_json,
 )
@@ -46,7 +47,7 @@ def runs(
             one_line(run.workflow),
             state_text(run.state, stuck=run.stuck),
             f"{run.created_at:%F %T}",
-            f"{run.used.turns}/{run.limits.max_turns}",
+            turns_text(run),
             str(run.used.tool_calls),
             one_line(run.input, 40),
         )

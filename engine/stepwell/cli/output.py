@@ -14,6 +14,7 @@ from rich.text import Text
 
 from stepwell.cli import streams
 from stepwell.machine import State
+from stepwell.views import Run
 
 # Only `run` and `resume` use those from 3 on.
 EXIT_CODES = {
@@ -116,6 +117,12 @@ def write_json(value: Any) -> None:
 def state_text(state: str, *, stuck: bool = False) -> Text:
     """A state in its colour."""
     return Text(f"{state} (stuck)" if stuck else state, style=COLOURS.get(State(state), "cyan"))
+
+
+def turns_text(run: Run) -> str:
+    """How many turns a run has used, of how many, and how many asked for several calls at once."""
+    parallel = f" ({run.used.parallel_turns} parallel)" if run.used.parallel_turns else ""
+    return f"{run.used.turns}/{run.limits.max_turns}{parallel}"
 
 
 def table(*columns: str) -> Table:

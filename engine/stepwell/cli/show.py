@@ -2,7 +2,7 @@
 
 from rich.text import Text
 
-from stepwell.cli.output import COLOURS, console, printable, state_text
+from stepwell.cli.output import COLOURS, console, printable, state_text, turns_text
 from stepwell.envelope import dumps
 from stepwell.machine import State
 from stepwell.views import CallView, RunDetail
@@ -58,8 +58,7 @@ def _head(run: RunDetail) -> None:
     used, limits = run.used, run.limits
     facts = [
         f"created {run.created_at:%F %T}Z",
-        f"turns {used.turns}/{limits.max_turns}",
-        f"with parallel calls {used.parallel_turns}",
+        f"turns {turns_text(run)}",
         f"tool calls {used.tool_calls}/{limits.max_tool_calls}",
         f"tokens {used.input_tokens} in, {used.output_tokens} out",
         f"cost {used.cost} USD" if used.cost is not None else "cost not known",

@@ -1,4 +1,4 @@
-"""Which server a model call goes to, with which key: from the environment, else the project's `.env`."""
+"""Which server a model call goes to, with which key: of the environment, else of `.env`."""
 
 import os
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Account:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may show: the key, and whatever the address carries beside host and path."""
+        """What no message may show: the key, and what the address holds beside host and path."""
         address = urlsplit(self.base_url or "")
         hidden = [value for _, value in parse_qsl(address.query)]
         hidden += [part for part in (address.username, address.password) if part]

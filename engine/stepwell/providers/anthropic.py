@@ -1,12 +1,10 @@
 """Anthropic's Messages API: `anthropic:NAME`.
 
 Sources: https://platform.claude.com/docs/en/api/messages (shapes, stop reasons, usage),
-.../docs/en/build-with-claude/streaming (events), .../docs/en/build-with-claude/preserved-thinking
-(a turn goes back exactly as it came, with everything before it unchanged; another model cannot
-read its thinking).
+.../docs/en/build-with-claude/preserved-thinking (a turn goes back exactly as it came, with
+everything before it unchanged; another model cannot read its thinking).
 """
 
-import json
 import os
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepwell import prices
+from stepwell.errors import ProviderError
 from stepwell.messages import (
     AssistantMessage,
     Message,
@@ -27,9 +26,9 @@ from stepwell.messages import (
     Usage,
     UserMessage,
 )
-from stepwell.errors import ProviderError
+from stepwell.providers import anthropic_stream
 from stepwell.providers.account import Account, account
-from stepwell.providers.faults import CONTEXT_LENGTH, cut
+from stepwell.providers.faults import CONTEXT_LENGTH
 from stepwell.providers.http import CONNECT_TIMEOUT, Body, HttpModel, items, text_of, tokens
 from stepwell.providers.wire import Wire
 
@@ -63,7 +62,7 @@ class Messages(HttpModel):
         return messages.with_streaming_response.create(**body)
 
     def assemble(self, events: Iterable[Body], on_text: OnText) -> Body:
-        return assemble(events, on_text)
+        return anthropic_stream.assemble(events, on_text)
 
     def decode(self, body: Body, wire: Wire) -> Reply:
         return decode(body, wire, self.wanted)
@@ -163,8 +162,10 @@ def _replayed(message: AssistantMessage, wire: Wire, *, keep: bool) -> list[Body
         if kind == "tool_use":
             call = next(calls)
             id_, name = wire.add(call.id, wanted=text_of(block.get("id"))), wire.name(call.name)
-            block = block | {"id": id_, "name": name, "input": _object(block.get("input"))}
-        blocks.append(block)
+            sent = {"id": id_, "name": name, "input": _object(block.get("input"))}
+            blocks.append(block | sent)
+        else:
+            blocks.append(block)
     while blocks and blocks[-1]["type"] in _THINKING:
         blocks.pop()
     return blocks
@@ -191,7 +192,7 @@ def decode(body: Body, wire: Wire, model: str) -> Reply:
         for b in content
         if b.get("type") == "tool_use"
     ]
-    stop = _STOPS.get(reason, StopReason.UNKNOWN)
+    stop = _STOPS.get(str(reason), StopReason.UNKNOWN)
     if stop is StopReason.PAUSE and calls:
         stop = StopReason.TOOL_CALLS
     text = "".join(text_of(b.get("text")) for b in content if b.get("type") == "text")
@@ -212,7 +213,10 @@ def decode(body: Body, wire: Wire, model: str) -> Reply:
 
 def usage(said: Any, model: str) -> Usage:
     """What a call used. The API's `input_tokens` are only those that have to do with no cache."""
-    read, written = tokens(said, "cache_read_input_tokens"), tokens(said, "cache_creation_input_tokens")
+    read, written = (
+        tokens(said, "cache_read_input_tokens"),
+        tokens(said, "cache_creation_input_tokens"),
+    )
     counted = Usage(
         input_tokens=tokens(said, "input_tokens") + read + written,
         cached_tokens=read,
@@ -220,55 +224,6 @@ def usage(said: Any, model: str) -> Usage:
     )
     hour = tokens(said, "cache_creation", "ephemeral_1h_input_tokens")
     known = isinstance(said, dict) and "input_tokens" in said and "output_tokens" in said
-    return prices.priced(counted, "anthropic", model, written=written, hour=hour) if known else counted
-
-
-def assemble(events: Iterable[Body], on_text: OnText) -> Body:
-    """The `message` object that a stream amounts to.
-
-    Raises:
-        ProviderError: `message_stop` did not come.
-    """
-    message: Body = {}
-    blocks: dict[int, Body] = {}
-    inputs: dict[int, str] = {}
-    for event in events:
-        kind = event.get("type")
-        if kind == "message_start":
-            message = dict(event["message"])
-        elif kind == "content_block_start":
-            blocks[event["index"]] = dict(event["content_block"])
-        elif kind == "content_block_delta":
-            _grow(blocks[event["index"]], event["delta"], event["index"], inputs, on_text)
-        elif kind == "message_delta":
-            message |= event["delta"]
-            counts = {k: v for k, v in (event.get("usage") or {}).items() if v is not None}
-            message["usage"] = {**(message.get("usage") or {}), **counts}
-        elif kind == "message_stop":
-            for index, text in inputs.items():
-                blocks[index]["input"] = _input(text)
-            return message | {"content": [blocks[index] for index in sorted(blocks)]}
-    raise cut()
-
-
-def _grow(block: Body, delta: Body, index: int, inputs: dict[int, str], on_text: OnText) -> None:
-    match delta.get("type"):
-        case "text_delta":
-            block["text"] = block.get("text", "") + delta["text"]
-            on_text(delta["text"])
-        case "input_json_delta":
-            inputs[index] = inputs.get(index, "") + delta["partial_json"]
-        case "thinking_delta":
-            block["thinking"] = block.get("thinking", "") + delta["thinking"]
-        case "signature_delta":
-            block["signature"] = delta["signature"]
-        case "citations_delta":
-            block["citations"] = [*(block.get("citations") or []), delta["citation"]]
-
-
-def _input(text: str) -> Any:
-    """A call's input; the text itself where it was cut off or is no JSON."""
-    try:
-        return json.loads(text) if text.strip() else {}
-    except ValueError:
-        return text
+    return (
+        prices.priced(counted, "anthropic", model, written=written, hour=hour) if known else counted
+    )

@@ -82,7 +82,10 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Judgement], ...] = (
         (CONTEXT_LENGTH, False),
     ),
     (
-        re.compile(r"signature.*thinking|thinking.*(?:signature|cannot be modified)", re.I | re.S),
+        re.compile(
+            r"signature.*thinking|thinking.*(?:signature|cannot be modified)",
+            re.IGNORECASE | re.DOTALL,
+        ),
         (STALE_REASONING, False),
     ),
 )
@@ -90,10 +93,12 @@ _HINTS = {
     "authentication": "Check the API key.",
     "quota": "Check the account's plan and billing.",
     "not_found": "Check the model's name and the base URL.",
-    CONTEXT_LENGTH: "Shorten the input or what the tools return, or take a model with a larger window.",
+    CONTEXT_LENGTH: "Shorten the input or the results, or take a model with a larger window.",
 }
 _CLIENT_ERRORS, _SERVER_ERRORS = range(400, 500), range(500, 600)
 _SHOWN = 500
+# A secret longer than this may show how it begins, to tell which one it is.
+_RECOGNISABLE = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +125,10 @@ def said(body: Any) -> Said:
         found = [details.get("error_code")] if isinstance(details, Mapping) else []
         found += [inner.get("code"), inner.get("type"), inner.get("status")]
         words = tuple(word.lower() for word in found if isinstance(word, str))
-        numbers = [int(code) for code in found if str(code).isdigit() and type(code) is not bool]
+        numbers = (int(str(code)) for code in found if str(code).isdigit())
+        status = next((n for n in numbers if n in _CLIENT_ERRORS or n in _SERVER_ERRORS), None)
         message = inner.get("message") or inner.get("detail") or inner
-        return Said(_short(message), words, next((n for n in numbers if 400 <= n < 600), None))
+        return Said(_short(message), words, status)
     return Said(_short(body))
 
 
@@ -146,12 +152,17 @@ def judge(status: int | None, what: Said) -> Judgement:
     return ("bad_request", False) if status in _CLIENT_ERRORS else ("provider_error", True)
 
 
-def from_body(body: Any, status: int | None = None, headers: Mapping[str, str] | None = None) -> ProviderError:
+def from_body(
+    body: Any, status: int | None = None, headers: Mapping[str, str] | None = None
+) -> ProviderError:
     """The error that a body tells of, whatever the status it came with."""
     what, given = said(body), headers or {}
     kind, retryable = judge(status, what)
     request = given.get("request-id") or given.get("x-request-id")
-    parts = [str(status) if status else "", what.message or "The provider failed and did not say why."]
+    parts = [
+        str(status) if status else "",
+        what.message or "The provider failed and did not say why.",
+    ]
     parts.append(f"[{request}]" if request else "")
     return ProviderError(
         " ".join(filter(None, parts)),
@@ -222,7 +233,7 @@ def masked(error: ProviderError, secrets: Iterable[str]) -> ProviderError:
 
     def hidden(text: str) -> str:
         for secret in secrets:
-            text = text.replace(secret, f"{secret[:3]}…" if len(secret) > 12 else "…")
+            text = text.replace(secret, f"{secret[:3]}…" if len(secret) > _RECOGNISABLE else "…")
         return text
 
     return ProviderError(

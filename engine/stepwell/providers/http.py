@@ -79,9 +79,11 @@ class HttpModel:
         raise fault  # outside: what it was made from may hold the key
 
     def _complete(self, request: Request, on_text: OnText | None) -> Reply:
-        """One reply. A request that was refused before any model saw it may be sent again without
-        what it was refused for: a field this server does not know, or reasoning that is no longer
-        valid because the instructions or tools have changed since.
+        """One reply.
+
+        A request that was refused before any model saw it is sent again without what it was refused
+        for: a field that this server does not know, or reasoning that is no longer valid because
+        the instructions or the tools have changed since.
         """
         self.prepare()
         reasoning = True
@@ -129,9 +131,7 @@ class HttpModel:
         return next((f for f, word in self.optional.items() if f in sent and word in said), None)
 
 
-def received(
-    send: Callable[[], AbstractContextManager[Answer]], read: Callable[[Answer], T]
-) -> T:
+def received(send: Callable[[], AbstractContextManager[Answer]], read: Callable[[Answer], T]) -> T:
     """What `read` makes of the answer to an HTTP request.
 
     Raises:

@@ -1,7 +1,7 @@
 """Chat Completions, of OpenAI and of every server that speaks like it: `openai-chat:NAME`.
 
-Sources: https://developers.openai.com/api/reference/resources/chat (shapes, finish reasons) and, for
-what other servers add and want back untouched: https://api-docs.deepseek.com/guides/thinking_mode
+Sources: https://developers.openai.com/api/reference/resources/chat (shapes, finish reasons). What
+other servers add and want back untouched: https://api-docs.deepseek.com/guides/thinking_mode
 (`reasoning_content`), https://openrouter.ai/docs/use-cases/reasoning-tokens (`reasoning_details`),
 https://ai.google.dev/gemini-api/docs/thought-signatures (`extra_content` of a call).
 """
@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 from stepwell import prices
 from stepwell.errors import ConfigurationError
 from stepwell.messages import (
-    AssistantMessage,
     Message,
     OnText,
     Reply,
@@ -26,8 +25,8 @@ from stepwell.messages import (
     Usage,
     UserMessage,
 )
+from stepwell.providers import chat_stream
 from stepwell.providers.account import account
-from stepwell.providers.chat_stream import assemble
 from stepwell.providers.faults import bad_reply, from_body
 from stepwell.providers.http import (
     Body,
@@ -54,7 +53,7 @@ _STOPS = {
 
 
 class ChatCompletions(HttpModel):
-    """One model behind Chat Completions. "auto" becomes the server's first model at the first call."""
+    """One model behind Chat Completions; "auto" is the server's first, looked up when asked."""
 
     name = "openai-chat"
     longest_id = 40
@@ -85,7 +84,7 @@ class ChatCompletions(HttpModel):
         return completions.with_streaming_response.create(**body)
 
     def assemble(self, events: Iterable[Body], on_text: OnText) -> Body:
-        return assemble(events, on_text)
+        return chat_stream.assemble(events, on_text)
 
     def decode(self, body: Body, wire: Wire) -> Reply:
         return decode(body, wire, self.wanted, self.account.base_url)
@@ -175,7 +174,7 @@ def decode(body: Body, wire: Wire, model: str, base_url: str | None = None) -> R
     if not isinstance(message, dict):
         raise bad_reply("it holds no message")
     reason = choice.get("finish_reason")
-    stop = _STOPS.get(reason, StopReason.UNKNOWN) if isinstance(reason, str) else StopReason.UNKNOWN
+    stop = _STOPS.get(str(reason), StopReason.UNKNOWN)
     text, thoughts = _texts(message)
     calls = _calls(message, wire)
     refusal = text_of(message.get("refusal"))
@@ -217,10 +216,10 @@ def _calls(message: Body, wire: Wire) -> list[ToolCall]:
 
 
 def _asked(call: Body, wire: Wire) -> ToolCall:
-    custom = call.get("custom")
-    inner = custom if isinstance(custom, dict) else call.get("function")
+    custom = isinstance(call.get("custom"), dict)
+    inner = call.get("custom" if custom else "function")
     inner = inner if isinstance(inner, dict) else {}
-    arguments = inner.get("input") if inner is custom else inner.get("arguments")
+    arguments = inner.get("input" if custom else "arguments")
     return ToolCall(wire.original(text_of(inner.get("name"))), arguments, text_of(call.get("id")))
 
 

@@ -211,7 +211,9 @@ def decode(body: Body, wire: Wire, model: str, base_url: str | None = None) -> R
 
 def _asked(item: Body, wire: Wire) -> ToolCall:
     arguments = item.get(_CALLS[item["type"]])
-    return ToolCall(wire.original(text_of(item.get("name"))), arguments, text_of(item.get("call_id")))
+    return ToolCall(
+        wire.original(text_of(item.get("name"))), arguments, text_of(item.get("call_id"))
+    )
 
 
 def _stop(body: Body, calls: list[ToolCall], refusals: list[str]) -> tuple[StopReason, str | None]:

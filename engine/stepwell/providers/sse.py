@@ -1,4 +1,7 @@
-"""Pure: server-sent events, as https://html.spec.whatwg.org/multipage/server-sent-events.html has them."""
+"""Pure: server-sent events.
+
+Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
 
 import json
 from collections.abc import Iterable, Iterator

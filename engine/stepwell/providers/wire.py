@@ -6,7 +6,8 @@ others: names that a model made up, ids of another server, one id twice.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from hashlib import sha256
 from typing import Any
 
@@ -72,7 +73,7 @@ def _is_legal(text: str, longest: int) -> bool:
     return 0 < len(text) <= longest and not _ILLEGAL.search(text)
 
 
-def _made(text: str, longest: int, taken: Set[str]) -> str:
+def _made(text: str, longest: int, taken: AbstractSet[str]) -> str:
     """A legal text that `text` can be told from, and no other has."""
     readable = _ILLEGAL.sub("_", text)[: longest - _DIGEST - 1]
     digest = text

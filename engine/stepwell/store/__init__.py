@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from stepwell import clock
 from stepwell.change import Change
+from stepwell.envelope import Envelope
 from stepwell.errors import KeyConflict, LeaseLost, StoreError
 from stepwell.owner import this_process
 from stepwell.snapshot import RunRow, Snapshot
@@ -187,6 +188,10 @@ class Store:
     def request_cancel(self, number: int, by: str) -> bool:
         """Ask the driver of a run to end it. False if nobody drives it."""
         return self._write(lambda cursor: claim.request_cancel(cursor, number, by))
+
+    def keep_late(self, number: int, call: int, outcome: Envelope) -> None:
+        """Keep what a call came to after it was given up, as evidence."""
+        self._write(lambda cursor: claim.keep_late(cursor, number, call, outcome))
 
     def owned(self, number: int | None = None) -> list[Owned]:
         """Every run that has an owner, or the one asked for."""

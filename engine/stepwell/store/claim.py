@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
-from stepwell.envelope import dumps
+from stepwell.envelope import Envelope, dumps
 from stepwell.machine import LIVE
 from stepwell.owner import Owner, is_gone
 from stepwell.store.prepared import insert
@@ -36,6 +36,9 @@ _SEEN = "UPDATE worker SET seen_at = :now WHERE number = :owner"
 _CANCEL = """
     UPDATE run SET cancel_requested = :by
     WHERE number = :number AND owner IS NOT NULL RETURNING number"""
+_LATE = """
+    UPDATE call SET late_outcome = :outcome
+    WHERE run = :run AND number = :call AND late_outcome IS NULL"""
 _OWNED = text("""
     SELECT r.number, r.fence, r.lease_until, w.host, w.boot, w.namespace, w.pid, w.started
     FROM run r JOIN worker w ON w.number = r.owner
@@ -127,6 +130,12 @@ def renew(
 def request_cancel(cursor: sqlite3.Cursor, number: int, by: str) -> bool:
     """Ask the driver of a run to end it. False if nobody drives it."""
     return bool(cursor.execute(_CANCEL, {"number": number, "by": by}).fetchall())
+
+
+def keep_late(cursor: sqlite3.Cursor, number: int, call: int, outcome: Envelope) -> None:
+    """Keep what a call came to after it was given up, as evidence; nothing else is changed."""
+    values = {"run": number, "call": call, "outcome": dumps(outcome)}
+    cursor.execute(_LATE, values)
 
 
 def owned(connection: Connection, number: int | None) -> list[Owned]:

@@ -33,12 +33,13 @@ _NAMES = {f.name for f in fields(Run)}
 
 
 def _parallel_turns() -> Label[int]:
-    """How many requests of the run asked for more than one call; two lie next to each other."""
-    one, next_ = call.alias(), call.alias()
-    together = (next_.c.run == one.c.run) & (next_.c.number == one.c.number + 1)
-    together &= next_.c.requested_seq == one.c.requested_seq
-    requests = select(func.count(one.c.requested_seq.distinct())).join_from(one, next_, together)
-    return requests.where(one.c.run == run.c.number).scalar_subquery().label("parallel_turns")
+    """How many requests of a run asked for more than one call.
+
+    One pass over the run's calls: to find single ones by key, SQLite would read each whole result.
+    """
+    requests = select(call.c.requested_seq).where(call.c.run == run.c.number).correlate(run)
+    parallel = requests.group_by(call.c.requested_seq).having(func.count() > 1).subquery()
+    return select(func.count()).select_from(parallel).scalar_subquery().label("parallel_turns")
 
 
 def _runs() -> Select[Any]:
@@ -106,6 +107,7 @@ def approvals(
             approval,
             run.c.id.label("run_id"),
             call.c.tool,
+            call.c.late_outcome,
             func.coalesce(call.c.edited, call.c.arguments).label("shown"),
             func.coalesce(message.c.reasoning, func.nullif(message.c.text, "")).label("reasoning"),
         )

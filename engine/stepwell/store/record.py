@@ -52,6 +52,7 @@ _CALL_CHANGES = (
     "full_result",
     "started_seq",
     "restarted_seq",
+    "reconciled_seq",
     "finished_seq",
     "fence",
     "ms",

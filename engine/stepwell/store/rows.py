@@ -134,9 +134,11 @@ def call_values(call: Call, run: int) -> dict[str, Any]:
         "requested_seq": call.requested_seq,
         "started_seq": call.started_seq,
         "restarted_seq": call.restarted_seq,
+        "reconciled_seq": call.reconciled_seq,
         "finished_seq": call.finished_seq,
         "fence": call.fence,
         "ms": call.ms,
+        "late_outcome": None,
     }
 
 

@@ -131,9 +131,11 @@ class Call(SQLModel, table=True):
     requested_seq: int
     started_seq: int | None = None
     restarted_seq: int | None = None
+    reconciled_seq: int | None = None
     finished_seq: int | None = None
     fence: int | None = None
     ms: int | None = None
+    late_outcome: Any = Field(default=None, sa_type=Json, nullable=True)
 
 
 class Approval(SQLModel, table=True):
