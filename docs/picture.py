@@ -81,7 +81,7 @@ def record() -> str:
 def shorten(text: str) -> str:
     """Without the list of open questions, which `resume` has shown already."""
     return re.sub(
-        r"[^\n]*\$ stepwell approvals.*?(?=[^\n]*\$ stepwell approve )", "", text, flags=re.S
+        r"[^\n]*\$ stepwell approvals.*?(?=[^\n]*\$ stepwell approve )", "", text, flags=re.DOTALL
     )
 
 

@@ -5,7 +5,7 @@ How a page is written:
 
 - A block whose first line is only a file's name (`# garden.py`) is that file.
 - Other `python` blocks run one after another, in one namespace. What they print stands in lines
-  that begin with `#> `.
+  that begin with `# -> `.
 - In `console` blocks, what comes after `$ ` is run, and the lines up to the next `$ ` are what it
   prints. A command that does not end with 0 is followed by `$ echo $?`.
 - `sql` blocks are queries that the page's database must be able to answer.
@@ -187,7 +187,7 @@ class Player:
             self._sql(block)
 
     def _python(self, block: Block, names: dict[str, Any]) -> None:
-        wanted = "\n".join(re.findall(r"^\s*#> (.*)$", block.text, re.MULTILINE))
+        wanted = "\n".join(re.findall(r"^\s*# -> (.*)$", block.text, re.MULTILINE))
         # Errors and warnings name the page and its line.
         code = compile("\n" * block.line + block.text, block.page, "exec", dont_inherit=True)
         printed = io.StringIO()

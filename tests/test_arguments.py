@@ -483,3 +483,20 @@ def test_every_value_of_a_type_passes_its_schema_and_comes_back(annotation, data
     Draft202012Validator(ours.schema).validate(arguments)
     assert ours.normalise(arguments) == arguments
     assert ours.validate(arguments)["x"] == value
+
+
+@pytest.mark.parametrize(
+    ("annotation", "right", "wrong"),
+    [
+        (datetime, "2026-11-30T09:00:00Z", ["5", "1.50", "1700000000", "2026-11-30"]),
+        (date, "2026-11-30", ["5", "20261130"]),
+        (timedelta, "PT10M", ["10:00", "600", "1 day"]),
+        (datetime | None, "2026-11-30T09:00:00Z", ["5"]),
+    ],
+)
+def test_b03_numbers_in_text_are_no_times(annotation, right: str, wrong: list[str]) -> None:
+    parameters = Parameters({"when": annotation}, {}, {})
+    assert parameters.validate({"when": right})["when"] is not None
+    for text in wrong:
+        with pytest.raises(ArgumentsError, match="when"):
+            parameters.validate({"when": text})

@@ -93,7 +93,7 @@ def test_a_page_that_is_wrong_fails(server: Server, tmp_path: Path) -> None:
         (
             "```console\n$ stepwell db path\nnowhere\n```\n",
             "```console\n$ stepwell show 9\nError: …\n```\n",  # without its exit code
-            "```python\nprint(1)\n#> 2\n```\n",
+            "```python\nprint(1)\n# -> 2\n```\n",
             "```python\nraise KeyError\n```\n",
         )
     ):
@@ -228,7 +228,7 @@ def test_the_readme_has_the_two_commands_and_a_short_example() -> None:
     assert "make demo" in shell
     assert "make test" in shell
     [example] = [block.text for block in found if block.language == "python"]
-    lines = [line for line in example.splitlines() if line and not line.startswith("#>")]
+    lines = [line for line in example.splitlines() if line and not line.startswith("# ->")]
     assert len(lines) <= 15
 
 

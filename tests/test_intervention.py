@@ -64,7 +64,7 @@ def test_an_empty_input_starts_nothing(text):
 
 
 def test_an_unknown_policy_starts_nothing():
-    with pytest.raises(InvalidInput, match="maybe.*park, deny, all"):
+    with pytest.raises(InvalidInput, match=r"maybe.*park, deny, all"):
         new_run("id", "Go.", "maybe", {})
 
 

@@ -15,21 +15,44 @@ import pytest
 from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from in_memory import LOST, NOW, POLICY, InMemory, agent
+from in_memory import KIT, LOST, POLICY, InMemory, agent
 from test_machine import ENDED, TABLE
+from ulid import ULID
 
-from stepwell import Approvals, Decision, ProviderError, Reply, ToolCall, Verdict
+from stepwell import (
+    Approvals,
+    Decision,
+    DidNotHappen,
+    Happened,
+    NotKnown,
+    ProviderError,
+    Reply,
+    ToolCall,
+    Verdict,
+    tool,
+)
 from stepwell.approval import decide_approval, digest
-from stepwell.decide import AskModel, CallEnded, Faulted, Record, Replied, RunCalls, conclude
+from stepwell.decide import (
+    AskModel,
+    CallEnded,
+    Faulted,
+    Reconcile,
+    Reconciled,
+    Record,
+    Replied,
+    RunCalls,
+    conclude,
+)
 from stepwell.envelope import failure, success
 from stepwell.errors import ApprovalClosed, InvalidDecision, LeaseLost
-from stepwell.intervention import cancel, interrupt, take_over
+from stepwell.intervention import cancel, interrupt, resume, take_over
 from stepwell.machine import CallStatus
 from stepwell.messages import StopReason, Usage
 from stepwell.snapshot import ApprovePolicy
 from stepwell.store import Store
 from stepwell.transcript import problems
 
+pytestmark = pytest.mark.timeout(600)  # a failure is made small before it is shown
 settings.register_profile("journey", deadline=None, suppress_health_check=list(HealthCheck))
 PURE = settings(settings.get_profile("journey"), max_examples=150, stateful_step_count=40)
 STORED = settings(settings.get_profile("journey"), max_examples=30, stateful_step_count=30)
@@ -42,10 +65,18 @@ ARGUMENTS = {
     "pay": [{"amount": 1}, '{"amount": 2}'],
     "wire": [{"amount": 1}, {"amount": 900}],
     "delete": [{"id": 1}, {"id": 500}],
+    "book": [{"amount": 1}, {"amount": 2}],
 }
 VALID = st.sampled_from([(name, a) for name, given in ARGUMENTS.items() for a in given])
 INVALID = st.sampled_from(
-    [("pay", {"amount": "1"}), ("wire", "{"), ("look", None), ("nobody", {}), ("", "[1]"), ("pay", "NaN")]
+    [
+        ("pay", {"amount": "1"}),
+        ("wire", "{"),
+        ("look", None),
+        ("nobody", {}),
+        ("", "[1]"),
+        ("pay", "NaN"),
+    ]
 )
 CALLS = st.builds(lambda pair, id_: ToolCall(*pair, id_), VALID | VALID | VALID | INVALID, IDS)
 USAGE = st.builds(
@@ -77,6 +108,13 @@ DECISIONS = st.builds(
     result=st.sampled_from([None, "it did \udcff"]),
 )
 POLICIES = st.sampled_from([ApprovePolicy.PARK] * 3 + [ApprovePolicy.ALL, ApprovePolicy.DENY])
+FINDINGS = st.sampled_from([Happened("it did"), DidNotHappen(), NotKnown("who knows")])
+
+
+@tool(reconcile=lambda _context: NotKnown())
+def book(amount: int) -> str:
+    """Pay; what became of it can be found out."""
+    return f"booked {amount}"
 
 
 class Journey(RuleBasedStateMachine):
@@ -87,15 +125,19 @@ class Journey(RuleBasedStateMachine):
         max_turns=st.integers(0, 8),
         max_tool_calls=st.integers(0, 12),
         approve=POLICIES,
-        always=st.sampled_from([[], [], ["look"]]),
+        always=st.sampled_from([[], [], ["look", "book"]]),
     )
     def begin(self, parallel, always, **options):
         approvals = Approvals(always=always, expire_after=timedelta(hours=1))
-        self.run = InMemory(agent(parallel=parallel, approvals=approvals), **options)
+        self.run = InMemory(
+            agent(tools=[*KIT, book], parallel=parallel, approvals=approvals), **options
+        )
         self.begun: set[int] = set()  # calls that this driver has handed to their tools
+        self.asked: set[int] = set()  # calls whose tool is finding out what became of them
         self.starts: Counter[int] = Counter()
-        self.again: Counter[int] = Counter()  # how often a person said: run it again
+        self.again: Counter[int] = Counter()  # how often somebody said: run it again
         self.model_calls = 0
+        self.decided = None, None
         self.checked = 1
         self.stale = None
 
@@ -128,7 +170,9 @@ class Journey(RuleBasedStateMachine):
     def check_permission(self, call):
         tool = self.run.workflow.toolbox[call.tool]
         tool.parameters.validate(call.effective)
-        needs = tool.needs_approval(call.effective) or call.tool in self.run.workflow.approvals.always
+        needs = (
+            tool.needs_approval(call.effective) or call.tool in self.run.workflow.approvals.always
+        )
         given = [
             a for a in self.snapshot.approvals.values()
             if a.call == call.number and a.status == "approved"
@@ -149,8 +193,14 @@ class Journey(RuleBasedStateMachine):
     def is_driven(self):
         return self.row.owner is not None
 
+    def command(self):
+        """What is to be done next; decided once for each state and time."""
+        if self.decided[0] != (self.row, self.run.now):
+            self.decided = (self.row, self.run.now), self.run.command()
+        return self.decided[1]
+
     def wants(self, kind):
-        return self.is_driven() and isinstance(self.run.command(), kind)
+        return self.is_driven() and isinstance(self.command(), kind)
 
     # -- the driver
 
@@ -158,12 +208,13 @@ class Journey(RuleBasedStateMachine):
     @rule()
     def claim(self):
         self.begun.clear()
+        self.asked.clear()
         self.run.claim()
 
     @precondition(lambda self: self.wants(Record))
     @rule()
     def record(self):
-        self.apply(self.run.command().change)
+        self.apply(self.command().change)
 
     @precondition(lambda self: self.wants(AskModel))
     @rule(reply=REPLIES)
@@ -180,7 +231,7 @@ class Journey(RuleBasedStateMachine):
     @precondition(lambda self: self.wants(RunCalls))
     @rule(data=st.data(), result=RESULTS, notes=st.sampled_from([(), (), ("a note",)]))
     def a_call_ends(self, data, result, notes):
-        calls = self.run.command().calls
+        calls = self.command().calls
         self.hand_out(calls)
         call = data.draw(st.sampled_from(calls))
         safe = self.run.workflow.toolbox[call.tool].safe_to_repeat
@@ -189,6 +240,17 @@ class Journey(RuleBasedStateMachine):
         outcome = success(result) if status is CallStatus.OK else failure("boom", "It failed.")
         self.begun.discard(call.number)
         self.conclude(CallEnded(call.number, status, outcome, notes, 5))
+
+    @precondition(lambda self: self.wants(Reconcile) or (self.asked and self.wants(RunCalls)))
+    @rule(data=st.data(), finding=FINDINGS)
+    def a_tool_finds_out(self, data, finding):
+        command = self.command()
+        if isinstance(command, Reconcile):
+            self.asked |= {call.number for call in command.calls}
+        number = data.draw(st.sampled_from(sorted(self.asked)))
+        self.asked.remove(number)
+        self.again[number] += isinstance(finding, DidNotHappen)
+        self.conclude(Reconciled(number, finding))
 
     # -- fate
 
@@ -199,7 +261,7 @@ class Journey(RuleBasedStateMachine):
     @precondition(lambda self: self.is_driven())
     @rule(jitter=st.none() | JITTER, inside=st.booleans(), stop=st.sampled_from([0, 0, 0, 1]))
     def the_driver_is_lost(self, jitter, inside, stop):
-        command = self.run.command()
+        command = self.command()
         if inside and isinstance(command, RunCalls):
             self.hand_out(command.calls)
         if inside and isinstance(command, AskModel):
@@ -219,7 +281,10 @@ class Journey(RuleBasedStateMachine):
             self.stale = before, command.change
         elif isinstance(command, RunCalls):
             outcome = CallEnded(command.calls[0].number, CallStatus.OK, success("late"), (), 5)
-            self.stale = before, conclude(self.run.workflow, before, outcome, self.run.now, POLICY, 0)
+            self.stale = (
+                before,
+                conclude(self.run.workflow, before, outcome, self.run.now, POLICY, 0),
+            )
 
     # -- people
 
@@ -241,8 +306,6 @@ class Journey(RuleBasedStateMachine):
     @precondition(lambda self: self.row.state in {"capped", "failed"})
     @rule(turns=st.integers(0, 3), tool_calls=st.integers(0, 3))
     def a_person_resumes(self, turns, tool_calls):
-        from stepwell.intervention import resume
-
         change = resume(self.snapshot, self.run.now, "ann", turns, tool_calls)
         if change is not None:
             self.apply(change, driven=False)
@@ -283,7 +346,11 @@ class Journey(RuleBasedStateMachine):
             assert self.row.finished_at is not None
         assert (self.row.finished_at is not None) == (self.row.state in ENDED)
         if self.row.state in ENDED:
-            assert (self.row.owner, self.row.lease_until, self.row.reserved_turns) == (None, None, 0)
+            assert (self.row.owner, self.row.lease_until, self.row.reserved_turns) == (
+                None,
+                None,
+                0,
+            )
 
     @invariant()
     def a_parked_run_waits_for_somebody(self):
@@ -342,13 +409,15 @@ class Journey(RuleBasedStateMachine):
         elif not self.is_driven():
             self.run.now = max(self.run.now, self.row.not_before or self.run.now)
             self.claim()
-        elif isinstance(command := self.run.command(), Record):
+        elif isinstance(command := self.command(), Record):
             self.apply(command.change)
         elif isinstance(command, AskModel):
             self.conclude(Replied(Reply("done"), "scripted:test", "scripted"))
         elif isinstance(command, RunCalls):
             outcome = CallEnded(command.calls[0].number, CallStatus.OK, success(None), (), 5)
             self.conclude(outcome)
+        elif isinstance(command, Reconcile):
+            self.conclude(Reconciled(command.calls[0].number, NotKnown()))
         else:
             self.run.now = command.until
 
@@ -375,12 +444,10 @@ class StoredJourney(Journey):
         max_turns=st.integers(1, 8),
         max_tool_calls=st.integers(1, 12),
         approve=POLICIES,
-        always=st.sampled_from([[], [], ["look"]]),
+        always=st.sampled_from([[], [], ["look", "book"]]),
     )
     def begin(self, parallel, always, **options):
         super().begin(parallel, always, **options)
-        from ulid import ULID
-
         [first] = self.run.history
         begun = self.store.begin(replace(first, run=replace(first.run, id=str(ULID()))))
         self.run.snapshot.run = begun
@@ -398,6 +465,7 @@ class StoredJourney(Journey):
     @rule()
     def claim(self):
         self.begun.clear()
+        self.asked.clear()
         until = self.run.now + timedelta(seconds=30)
         claimed = self.store.claim(["w"], self.run.now, until, self.row.number)
         assert claimed is not None
@@ -443,7 +511,3 @@ def told(snapshot):
 
 StoredJourney.TestCase.settings = STORED
 TestStoredJourney = StoredJourney.TestCase
-
-
-def test_time_starts_where_the_runs_do():
-    assert NOW.tzinfo is not None

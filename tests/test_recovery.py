@@ -1,6 +1,7 @@
 """Runs whose process was lost, or that wait for a retry (A01, C01, C09, C21, C22, E01)."""
 
 import json
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +11,17 @@ from engines import AT_ONCE, Till, lose, opened
 from freezegun import freeze_time
 from processes import ending, python
 
-from stepwell import Engine, ProviderError, Reply, ToolCall, clock, tool
+from stepwell import (
+    DidNotHappen,
+    Engine,
+    Happened,
+    NotKnown,
+    ProviderError,
+    Reply,
+    ToolCall,
+    clock,
+    tool,
+)
 from stepwell.decide import CallEnded, Replied, conclude
 from stepwell.envelope import success
 from stepwell.errors import RunNotResumable, UnknownWorkflow
@@ -214,6 +225,89 @@ def test_c22_a_run_that_kills_its_worker_each_time_fails_with_the_story(make, fr
     run = engine.get("last")
     assert (run.state, run.error["type"], run.used.turns) == ("failed", "worker_lost", 5)
     assert "attempt 5 of 5" in run.error["message"]
+
+
+# -- tools that can find out
+
+
+def reconciling(findings):
+    """A tool that pays, and knows afterwards what became of each call; and what it did."""
+    effects = []
+
+    def find_out(context):
+        return findings[context.idempotency_key[-1]](effects)
+
+    @tool(reconcile=find_out)
+    def book(n: int) -> str:
+        """Book."""
+        effects.append(n)
+        return f"booked {n}"
+
+    return book, effects
+
+
+FINDINGS = {
+    "happened": (lambda _: Happened({"receipt": 7}), [], {"ok": True, "result": {"receipt": 7}}),
+    "did not happen": (lambda _: DidNotHappen(), [1], {"ok": True, "result": "booked 1"}),
+}
+
+
+@pytest.mark.parametrize(("finding", "done", "outcome"), FINDINGS.values(), ids=FINDINGS)
+def test_a_tool_that_knows_decides_instead_of_a_person(make, frozen, finding, done, outcome):
+    book, effects = reconciling({"1": finding})
+    engine = make(Reply("?"), Reply("done"), tools=[book])
+    engine.submit("w", "Go.")
+    lose(engine, frozen, Reply(calls=[("book", {"n": 1})]))
+    assert engine.resume("last").answer == "done"
+    assert (effects, shown(engine)["call_1"]) == (done, outcome)
+
+
+UNCLEAR = {
+    "not known": lambda _: NotKnown("The bank is closed."),
+    "raises": lambda _: 1 / 0,
+    "says nothing": lambda _: None,
+    "says yes": lambda _: True,
+}
+
+
+@pytest.mark.parametrize("finding", UNCLEAR.values(), ids=UNCLEAR)
+def test_whatever_is_not_clear_is_a_person_s_to_decide(make, frozen, finding):
+    book, effects = reconciling({"1": finding})
+    engine = make(Reply("?"), Reply("done"), tools=[book])
+    engine.submit("w", "Go.")
+    lose(engine, frozen, Reply(calls=[("book", {"n": 1})]))
+    assert engine.resume("last").state == "awaiting_approval"
+    assert (engine.approvals()[0].kind, effects) == ("in_doubt", [])
+    engine.approve("last")
+    assert engine.resume("last").answer == "done"
+    assert effects == [1]
+
+
+def test_what_one_tool_finds_out_is_no_other_call_s_result(make, frozen):
+    again, told = threading.Event(), threading.Event()
+
+    def second(_effects):  # comes while the first call is under way again
+        assert again.wait(30)
+        told.set()
+        return Happened("receipt 2")
+
+    book, _ = reconciling({"1": lambda _: DidNotHappen(), "2": second})
+
+    @tool(reconcile=book.reconcile)
+    def hold(n: int) -> str:
+        """Book, when the other finding has come."""
+        again.set()
+        assert told.wait(30)
+        return f"booked {n}"
+
+    engine = make(Reply("?"), Reply("done"), tools=[hold])
+    engine.submit("w", "Go.")
+    lose(engine, frozen, Reply(calls=[("hold", {"n": 1}), ("hold", {"n": 2})]))
+    assert engine.resume("last").answer == "done"
+    assert shown(engine) == {
+        "call_1": {"ok": True, "result": "booked 1"},
+        "call_2": {"ok": True, "result": "receipt 2"},
+    }
 
 
 # -- C21: the code has changed meanwhile

@@ -216,16 +216,16 @@ def test_a_file_that_is_no_script_says_where(scripted, text, words):
 
 
 def test_a_file_that_is_not_utf_8(scripted):
-    with pytest.raises(ConfigurationError, match="script.yaml"):
+    with pytest.raises(ConfigurationError, match=r"script.yaml"):
         scripted("replies: [{text: größer}]", "latin-1")
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(ConfigurationError, match="none.yaml.*No such file"):
+    with pytest.raises(ConfigurationError, match=r"none.yaml.*No such file"):
         resolve("scripted:none.yaml", tmp_path)
 
 
 @pytest.mark.parametrize("model", ["scripted", "scripted:", "nobody:x", "", "gpt"])
 def test_a_name_that_means_no_model(model, tmp_path):
-    with pytest.raises(ConfigurationError, match="names no model.*Write provider:name.*scripted"):
+    with pytest.raises(ConfigurationError, match=r"names no model.*Write provider:name.*scripted"):
         resolve(model, tmp_path)

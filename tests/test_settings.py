@@ -106,13 +106,13 @@ def test_a_wrong_value_is_named(project, monkeypatch, name, value):
 def test_a_file_that_is_no_toml_is_named(project, tmp_path, text):
     file = tmp_path / "pyproject.toml"
     file.write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(ConfigurationError, match="pyproject.toml is not valid TOML"):
+    with pytest.raises(ConfigurationError, match=r"pyproject.toml is not valid TOML"):
         load()
 
 
 def test_a_table_that_is_none_is_named(project, tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool]\nstepwell = 3\n", encoding="utf-8")
-    with pytest.raises(ConfigurationError, match="pyproject.toml"):
+    with pytest.raises(ConfigurationError, match=r"pyproject.toml"):
         load()
 
 

@@ -80,6 +80,7 @@ def test_it_describes_itself():
         "name": "w",
         "kind": "agent",
         "model": "scripted:x",
+        "fallback": [],
         "tools": ["pay"],
         "max_turns": 10,
         "max_tool_calls": 50,

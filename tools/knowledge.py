@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 from stepwell import tool
 
 MAX_SNIPPET = 200
+_MARK = "\1"
 
 Department = Literal["engineering", "finance", "hr", "it", "support"]
 
@@ -36,7 +37,7 @@ CREATE VIRTUAL TABLE document USING fts5(
 """
 # A word of the title counts four times. 30 words are about MAX_SNIPPET characters.
 _SEARCH = """
-SELECT title, snippet(document, 1, '', '', '…', 30) AS snippet,
+SELECT title, snippet(document, 1, char(1), '', '…', 30) AS snippet,
        -bm25(document, 4.0, 1.0) AS score, source, last_updated
   FROM document
  WHERE document MATCH :words AND :department IN ('all', department)
@@ -102,17 +103,26 @@ def _any_of(query: str) -> str:
 
 
 def _passage(row: sqlite3.Row) -> Passage:
-    text = " ".join(row["snippet"].split())
-    if len(text) > MAX_SNIPPET:
-        text = text[: MAX_SNIPPET - 1].rpartition(" ")[0] + "…"
     return {
         "title": row["title"],
-        "snippet": text,
+        "snippet": _around(" ".join(row["snippet"].split())),
         # From 0 to 1, whatever the size of the collection: BM25 itself has no upper end.
         "relevance_score": round(row["score"] / (1 + row["score"]), 3),
         "source": row["source"],
         "last_updated": row["last_updated"],
     }
+
+
+def _around(marked: str) -> str:
+    """The text, cut so that the first word found, which has a mark before it, stays in it."""
+    place = max(0, marked.find(_MARK))
+    text = marked.replace(_MARK, "")
+    if len(text) <= MAX_SNIPPET:
+        return text
+    size = MAX_SNIPPET - 2
+    begin = max(0, min(place - size // 2, len(text) - size))
+    ends = begin + size
+    return f"{'…' if begin else ''}{text[begin:ends]}{'…' if ends < len(text) else ''}"
 
 
 def _documents() -> Iterator[tuple[str, str, str, str, str]]:

@@ -19,7 +19,8 @@ name it, say which part would have to be looked up next. Answer in one sentence.
 LIMITS = Limits(max_turns=6)
 """The same for all three: enough for five records in a row."""
 
-_NUMBER = "Which part is meant? Reply with its number alone, such as A-101.\n\n"
+# No example of a number: where the question has none, it could be taken for the one that is meant.
+_NUMBER = "Which part is meant? Reply with its number alone.\n\n"
 
 
 def plan(question: str, steps: Sequence[Step]) -> Ask | Call | Answer:

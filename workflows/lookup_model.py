@@ -25,7 +25,7 @@ def follow(request: Request) -> Reply:
         return _look_up(named[-1], "The question names it.") if request.tools else Reply(named[-1])
     last = outcomes[-1]
     if not last["ok"]:
-        return Reply(f"This could not be looked up: {last['error']['message']}")
+        return Reply(f"It could not be looked up: {last['error']['message']}")
     record = last["result"]
     if "shelf" in record:
         return Reply(f"It is part {record['part']}, on shelf {record['shelf']}.")
@@ -43,6 +43,11 @@ def _outcomes(request: Request) -> Iterator[dict[str, Any]]:
     for message in request.transcript:
         for line in message.text.splitlines():
             with suppress(ValueError):
-                value = json.loads(line)
-                if isinstance(value, dict) and "ok" in value:
-                    yield value
+                match json.loads(line):
+                    case {
+                        "ok": True,
+                        "result": {"part": _, "shelf": _} | {"part": _, "see": _},
+                    } as found:
+                        yield found
+                    case {"ok": False, "error": {"message": _}} as failed:
+                        yield failed

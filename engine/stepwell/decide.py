@@ -197,7 +197,8 @@ def conclude(
         case Replied(reply, model, provider):
             return replied(workflow, snapshot, reply, model, provider, now)
         case Faulted(error, model):
-            return faulted(snapshot, error, model, now, policy, jitter)
+            fallback = workflow.fallback_after(snapshot.run.model)
+            return faulted(snapshot, error, model, now, policy, jitter, fallback)
         case CallEnded(number, status, envelope, notes, ms):
             call = snapshot.batch[number]
             limit = workflow.toolbox[call.tool].max_result

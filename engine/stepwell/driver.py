@@ -65,7 +65,7 @@ class Driver:
 
         Args:
             workflow: what the run is an execution of.
-            connect: gives the provider, when the first model call is made.
+            connect: gives the provider of a model, when the first call to it is made.
             snapshot: the run, claimed by this process.
 
         Raises:

@@ -13,12 +13,7 @@ from stepwell import clock
 from stepwell.approval import Decision, Verdict, decide_approval
 from stepwell.change import Change
 from stepwell.driver import Driver
-from stepwell.errors import (
-    ApprovalClosed,
-    KeyConflict,
-    LeaseLost,
-    UnknownWorkflow,
-)
+from stepwell.errors import ApprovalClosed, KeyConflict, LeaseLost, UnknownWorkflow
 from stepwell.intervention import RunOptions, cancel, new_run, resume, start
 from stepwell.lease import Leases
 from stepwell.machine import State
@@ -30,7 +25,7 @@ from stepwell.store.connections import database_file
 from stepwell.views import ApprovalView, HistoryEntry, Run, RunDetail
 from stepwell.watch import OnTransition, Watch
 from stepwell.worker import Worker
-from stepwell.workflow import Workflow, registered
+from stepwell.workflow import Workflow, model_name, registered
 
 Decider = Callable[[ApprovalView], bool | Decision | None]
 
@@ -129,6 +124,7 @@ class Engine:
         *,
         max_turns: int = 0,
         max_tool_calls: int = 0,
+        model: str | None = None,
         by: str | None = None,
         approve: Decider | None = None,
         on_transition: OnTransition | None = None,
@@ -140,6 +136,7 @@ class Engine:
             run: its id, an unambiguous beginning of it, or "last".
             max_turns: how much to raise that limit of a capped or failed run.
             max_tool_calls: likewise.
+            model: to go on with, instead of the one that it used.
             by: who wants it.
             approve: a function, as for `run`.
             on_transition: told of every further transition.
@@ -151,9 +148,12 @@ class Engine:
         number = self._number(run)
         before = self.store.load(number).run
         if before.state not in {State.DONE, State.CANCELLED}:
-            self._check_runnable(before.workflow, before.model)
+            self._check_runnable(before.workflow, model or before.model)
         watch = Watch(self.store, number, on_transition, seq=before.seq)
-        self.store.revise(number, lambda s: resume(s, clock.now(), by, max_turns, max_tool_calls))
+        if model is not None:
+            self._rescue(number)
+        raised = max_turns, max_tool_calls
+        self.store.revise(number, lambda s: resume(s, clock.now(), by, *raised, model))
         return self._go_on(watch, approve, on_text)
 
     def work(self, *, until_idle: bool = False) -> None:
@@ -168,8 +168,7 @@ class Engine:
         """
         number = self._number(run)
         for _ in range(TRIES):
-            for held in self.store.owned(number):
-                self._worker(None, None).rescue(held, jitter=None)
+            self._rescue(number)
             if self.store.request_cancel(number, by or "somebody"):
                 break
             with suppress(LeaseLost):  # somebody has just begun to drive it
@@ -314,7 +313,13 @@ class Engine:
         if known is None:
             names = ", ".join(sorted(self.workflows)) or "none"
             raise UnknownWorkflow(f"There is no workflow {workflow!r}.", f"Known: {names}.")
-        self._worker(None, None).provider(known, model)
+        worker = self._worker(None, None)
+        for one in (model, *known.fallback):
+            worker.provider(known, model_name(one))
+
+    def _rescue(self, number: int) -> None:
+        for held in self.store.owned(number):
+            self._worker(None, None).rescue(held, jitter=None)
 
     def _worker(self, watch: Watch | None, on_text: OnText | None) -> Worker:
         settings = self.settings

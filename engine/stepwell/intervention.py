@@ -93,35 +93,66 @@ def start(workflow: Workflow, new: Start, now: datetime) -> Change:
 
 
 def resume(
-    snapshot: Snapshot, now: datetime, by: str | None, more_turns: int, more_tool_calls: int
+    snapshot: Snapshot,
+    now: datetime,
+    by: str | None,
+    more_turns: int,
+    more_tool_calls: int,
+    model: str | None = None,
 ) -> Change | None:
     """What a person's `resume` changes: a raise tops a capped run up, a failed run starts afresh.
+
+    With a `model`, the run goes on with that one.
 
     Returns:
         None where nothing has to change for the run to go on, or it cannot.
 
     Raises:
-        RunNotResumable: the run was cancelled.
+        RunNotResumable: the run was cancelled, or this cannot be changed in its state.
         InvalidInput: a limit would be lowered.
     """
     _not_negative(more_turns, more_tool_calls)
     run = snapshot.run
-    raised = {
+    switched = {} if model is None else {"model": model}
+    raised = switched | {
         "max_turns": run.max_turns + more_turns,
         "max_tool_calls": run.max_tool_calls + more_tool_calls,
     }
     raises = bool(more_turns or more_tool_calls)
     if run.state is State.CAPPED:
-        return change(snapshot, Trigger.TOP_UP, now, by=by, columns=raised) if raises else None
+        if model is not None and not raises:
+            text = f"Run {run.id} is capped: another model alone does not make it go on."
+            raise RunNotResumable(text, "Raise its limit as well.")
+        topped = change(snapshot, Trigger.TOP_UP, now, by=by, model=model, columns=raised)
+        return topped if raises else None
     if run.state is State.FAILED:
-        return change(snapshot, Trigger.RESUME, now, by=by, columns=raised)
+        return change(snapshot, Trigger.RESUME, now, by=by, model=model, columns=raised)
     if run.state is State.CANCELLED:
         raise RunNotResumable(f"Run {run.id} was cancelled; that is final.", "Start a new run.")
     if raises:
         raise RunNotResumable(
             f"Run {run.id} is {run.state}: only the limits of a capped or failed run can be raised."
         )
-    return None
+    return None if model is None else _switch(snapshot, now, by, model)
+
+
+def _switch(snapshot: Snapshot, now: datetime, by: str | None, model: str) -> Change | None:
+    """A live run goes on with another model, at once and with its attempts afresh."""
+    run = snapshot.run
+    if run.state not in LIVE:
+        raise RunNotResumable(f"Run {run.id} is {run.state}: its model cannot be changed any more.")
+    if run.state is State.AWAITING_APPROVAL:
+        text = f"Run {run.id} awaits approval: its model can be changed when it goes on."
+        raise RunNotResumable(text, "Decide its questions first.")
+    if run.owner is not None:
+        raise RunNotResumable(
+            f"Run {run.id} is being driven just now: its model cannot be changed meanwhile.",
+            "Wait until it parks or ends.",
+        )
+    if model == run.model:
+        return None
+    columns = {"model": model, "attempt": 1}
+    return change(snapshot, Trigger.RETRY, now, by=by, model=model, columns=columns)
 
 
 def cancel(snapshot: Snapshot, by: str | None, now: datetime) -> Change | None:

@@ -48,7 +48,7 @@ class Problem:
 
 
 def inexact(value: Any, shape: Shape, path: Path = ()) -> Iterator[Problem]:
-    # What pydantic lets pass: `true` and 1.0 for a choice of 1.
+    # What pydantic lets pass: `true` and 1.0 for a choice of 1, "5" for a time in 1970.
     if isinstance(value, dict):
         for key, item in value.items():
             yield from inexact(item, shape.child(key), (*path, key))
@@ -58,6 +58,8 @@ def inexact(value: Any, shape: Shape, path: Path = ()) -> Iterator[Problem]:
     elif isinstance(value, int | float) and shape.choices and not shape.takes_exactly(value):
         wanted = " or ".join(map(dumps, shape.choices))
         yield Problem(path, f"should be {wanted}", shown(value))
+    elif isinstance(value, str) and not shape.takes_text(value):
+        yield Problem(path, "should be in the form of ISO 8601", shown(value))
 
 
 def problems_of(error: ValidationError, arguments: Any, shape: Shape) -> Iterator[Problem]:

@@ -33,7 +33,7 @@ from stepwell.tools import (
 )
 from stepwell.workflow import Workflow
 
-Connect = Callable[[], Provider]
+Connect = Callable[[str | None], Provider]
 
 
 class Performer:
@@ -41,7 +41,7 @@ class Performer:
 
     Args:
         workflow: whose tools are called.
-        connect: gives who answers model calls, when the first one is made.
+        connect: gives who answers model calls, when the first one is made; takes the run's model.
         on_text: gets the text of replies as it arrives; None where nobody listens.
         on_late: gets the outcome of a call that is no longer waited for.
     """
@@ -51,24 +51,26 @@ class Performer:
     ) -> None:
         self._workflow = workflow
         self._connect = connect
-        self._provider: Provider | None = None
+        self._providers: dict[str | None, Provider] = {}
         self._on_text = on_text
         self._dispatcher = Dispatcher(on_late)
+        self._finding_out: set[int] = set()
 
     def perform(self, command: AskModel | RunCalls | Reconcile, snapshot: Snapshot) -> Outcome:
         """Do it, and say what came of it. Faults are outcomes; nothing is raised but interrupts."""
         if isinstance(command, AskModel):
-            return self._ask(command)
-        finds_out = isinstance(command, Reconcile)
+            return self._ask(command, snapshot.run.model)
         for call in command.calls:
             if call.number not in self._dispatcher.running:
                 tool = self._workflow.toolbox[call.tool]
-                if finds_out:
+                if isinstance(command, Reconcile):
+                    self._finding_out.add(call.number)
                     self._start(call, snapshot, _reconciling(tool), {})
                 else:
                     self._start(call, snapshot, tool, call.effective)
         number, done = self._dispatcher.next()
-        if finds_out:
+        if number in self._finding_out:  # even if it comes while other calls run
+            self._finding_out.remove(number)
             return Reconciled(number, _finding(done))
         return CallEnded(number, done.status, done.outcome, done.notes, done.ms)
 
@@ -76,10 +78,12 @@ class Performer:
         """Stop waiting for the calls under way; what they still return is ignored."""
         self._dispatcher.abandon()
 
-    def _ask(self, command: AskModel) -> Outcome:
-        model = None
+    def _ask(self, command: AskModel, wanted: str | None) -> Outcome:
+        model = wanted
         try:
-            provider = self._provider = self._provider or self._connect()
+            if wanted not in self._providers:
+                self._providers[wanted] = self._connect(wanted)
+            provider = self._providers[wanted]
             model = provider.model
             reply = provider.complete(command.request, self._on_text)
         except ProviderError as error:

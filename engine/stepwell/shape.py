@@ -1,6 +1,7 @@
 """The JSON Schema of a tool's parameters: made tidy and closed, and asked what it wants where."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +15,12 @@ Path = tuple[str | int, ...]
 _OF_SCHEMAS = frozenset({"properties", "$defs", "patternProperties", "dependentSchemas"})
 _SCHEMA_LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _SCHEMAS = frozenset({"items", "additionalProperties", "propertyNames", "contains", "not"})
+_TIMES = {
+    "date-time": re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:"),
+    "date": re.compile(r"\d{4}-\d\d-\d\d"),
+    "time": re.compile(r"\d\d:\d\d"),
+    "duration": re.compile(r"[-+]?P"),
+}
 _KINDS = {
     bool: "boolean",
     int: "integer",
@@ -129,6 +136,13 @@ class Shape:
             elif any(type(choice) is type(value) and choice == value for choice in choices):
                 return True
         return False
+
+
+    def takes_text(self, value: str) -> bool:
+        """Whether a text fits: where only times may stand, one that begins like ISO 8601."""
+        texts = [one for one in self.alternatives if "string" in _kinds(one)]
+        forms = [_TIMES.get(one.get("format", "")) for one in texts]
+        return not forms or any(form is None or form.match(value) for form in forms)
 
 
 def _choices(schema: Schema) -> list[Any] | None:

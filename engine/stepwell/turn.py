@@ -160,16 +160,32 @@ def faulted(
     now: datetime,
     policy: RetryPolicy,
     jitter: float,
+    fallback: str | None = None,
 ) -> Change:
-    """What a failed model call changes: a wait before the next attempt, or the end of the run."""
+    """What a failed model call changes: a wait before the next attempt, or the end of the run.
+
+    Args:
+        snapshot: the run.
+        error: why it failed.
+        model: the one that failed.
+        now: the time.
+        policy: how often and when it is tried again.
+        jitter: a random number in [0, 1).
+        fallback: the model to go on with at once instead of ending the run.
+    """
     run = snapshot.run
-    fault = Fault(type=error.kind, message=str(clean(str(error))))
+    message = str(clean(str(error)))
     used = run.used.plus(turns=1)
-    if not error.retryable:
-        return stop(snapshot, Trigger.FAIL, now, fault, model=model, columns={"used": used})
-    if policy.exhausted(run.attempt):
-        fault = Fault(type=error.kind, message=f"{fault.message} (attempt {run.attempt}, the last)")
-        return stop(snapshot, Trigger.FAIL, now, fault, model=model, columns={"used": used})
+    if not error.retryable or policy.exhausted(run.attempt):
+        if error.retryable:
+            message = f"{message} (attempt {run.attempt}, the last)"
+        if fallback is None:
+            fault = Fault(type=error.kind, message=message)
+            return stop(snapshot, Trigger.FAIL, now, fault, model=model, columns={"used": used})
+        fault = Fault(type=error.kind, message=f"{message} Going on with {fallback}.")
+        columns = {"used": used, "model": fallback, "attempt": 1}
+        return change(snapshot, Trigger.RETRY, now, error=fault, model=model, columns=columns)
+    fault = Fault(type=error.kind, message=message)
     wait = policy.wait(run.attempt, jitter, error.retry_after)
     return change(
         snapshot,

@@ -15,7 +15,7 @@ from stepwell.messages import Provider
 from stepwell.providers import resolve
 from stepwell.snapshot import Snapshot
 from stepwell.store.claim import Owned
-from stepwell.workflow import Workflow
+from stepwell.workflow import Workflow, model_name
 
 log = logging.getLogger("stepwell")
 
@@ -45,7 +45,8 @@ class Worker:
         Raises:
             ConfigurationError: no model is named, or it does not exist.
         """
-        wanted = model or workflow.model or self.default_model
+        own = [one for one in (workflow.model, *workflow.fallback) if model_name(one) == model]
+        wanted = (own[0] if own else model) or workflow.model or self.default_model
         if wanted is None:
             raise ConfigurationError(
                 f"Workflow {workflow.name!r} names no model.",
@@ -91,8 +92,8 @@ class Worker:
         return self.driver.store.claim(self.workflows, clock.now(), leases.until(), number)
 
     def _drive(self, snapshot: Snapshot) -> None:
-        workflow, model = self.workflows[snapshot.run.workflow], snapshot.run.model
-        self.driver.drive(workflow, lambda: self.provider(workflow, model), snapshot)
+        workflow = self.workflows[snapshot.run.workflow]
+        self.driver.drive(workflow, lambda model: self.provider(workflow, model), snapshot)
 
     def rescue(self, held: Owned, jitter: float | None) -> bool:
         """Take a stuck run from its owner. False if it is not stuck, or moved on meanwhile."""

@@ -51,12 +51,15 @@ class Workflow:
         name: what runs are started by.
         tools: what may be called, each made by `@tool`.
         model: `"provider:name"`, a provider object, or None for the setting `STEPWELL_MODEL`.
+        fallback: models to go on with, one after the other: each when the attempts with the one
+            before are exhausted, or at once when that one failed for good.
         parallel: how many calls of one reply run at the same time.
     """
 
     name: str
     tools: Sequence[Tool] = field(default=(), kw_only=True)
     model: str | Provider | None = field(default=None, kw_only=True)
+    fallback: Sequence[str | Provider] = field(default=(), kw_only=True)
     limits: Limits = field(default=Limits(), kw_only=True)
     approvals: Approvals = field(default=Approvals(), kw_only=True)
     parallel: int = field(default=5, kw_only=True)
@@ -87,6 +90,12 @@ class Workflow:
                 f"Workflow {self.name!r} always asks about {', '.join(sorted(missing))}, "
                 "which is none of its tools."
             )
+        models = [model_name(model) for model in (self.model, *self.fallback)]
+        if "" in models or len(set(models)) < len(models) or isinstance(self.fallback, str):
+            raise WorkflowDefinitionError(
+                f"Workflow {self.name!r}: model and fallback name each model once.",
+                'Write fallback=["provider:name", ...].',
+            )
         if self.parallel < 1:
             raise WorkflowDefinitionError(f"Workflow {self.name!r}: parallel must be at least 1.")
 
@@ -100,18 +109,29 @@ class Workflow:
         """The tools as a model is told of them."""
         return tuple(tool.definition() for tool in self.tools)
 
+    def fallback_after(self, model: str | None) -> str | None:
+        """The model to go on with after `model`, which a run uses instead of the workflow's own."""
+        names = [str(model_name(one)) for one in self.fallback]
+        following = names[names.index(model) + 1 :] if model in names else names
+        return next(iter(following), None)
+
     def describe(self) -> dict[str, Any]:
         """The workflow as `stepwell workflows --json` shows it."""
-        model = self.model
         return {
             "name": self.name,
             "kind": type(self).__name__.lower(),
-            "model": model if model is None or isinstance(model, str) else model.model,
+            "model": model_name(self.model),
+            "fallback": [model_name(one) for one in self.fallback],
             "tools": list(self.toolbox),
             "max_turns": self.limits.max_turns,
             "max_tool_calls": self.limits.max_tool_calls,
             "always_ask": list(self.approvals.always),
         }
+
+
+def model_name(model: str | Provider | None) -> str | None:
+    """The full name of a model, as the history shows it."""
+    return model if model is None or isinstance(model, str) else model.model
 
 
 @dataclass(frozen=True, eq=False)

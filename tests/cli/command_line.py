@@ -134,13 +134,20 @@ class Project:
         self.processes.append(process)
         return process
 
-    def terminal(self, *args: str) -> "pexpect.spawn":
+    def terminal(self, *args: str, **env: str) -> "pexpect.spawn":
         """Run the command in a terminal of its own."""
+        return self._spawn(COMMAND, args, env)
+
+    def shell_terminal(self, line: str) -> "pexpect.spawn":
+        """Run a line of shell in a terminal; $S is the command."""
+        return self._spawn("bash", ("-c", line), {"S": COMMAND, "NO_COLOR": "1"})
+
+    def _spawn(self, program: str, args: Sequence[str], env: Mapping[str, str]) -> "pexpect.spawn":
         spawned = pexpect.spawn(
-            COMMAND,
+            program,
             list(args),
             cwd=str(self.root),
-            env=self.env | {"COLUMNS": "200"},
+            env=self.env | dict(env),
             encoding="utf-8",
             timeout=PATIENCE,
             dimensions=(50, 200),
@@ -172,6 +179,9 @@ class Project:
     def until_effect(self, line: str) -> None:
         wait_until(lambda: line in self.effects())
 
+    def until(self, happened: Callable[[], Any]) -> None:
+        wait_until(happened)
+
     def last(self) -> dict[str, Any]:
         return self.run("show", "last", "--json").json
 
@@ -184,6 +194,16 @@ def wait_until(happened: Callable[[], Any], patience: float = PATIENCE) -> Any:
             return found
         time.sleep(0.02)
     raise AssertionError("it did not happen in time")
+
+
+def ended(spawned: "pexpect.spawn", code: int) -> str:
+    """What a command in a terminal still says; `code` is the exit code it must have."""
+    spawned.expect(pexpect.EOF)
+    spawned.close()
+    said = str(spawned.before)
+    assert spawned.exitstatus == code, f"exit code {spawned.exitstatus}: {said}"
+    assert "Traceback" not in said
+    return said
 
 
 def finish(process: "subprocess.Popen[bytes]", code: int | None = None) -> Done:

@@ -102,7 +102,10 @@ def told(request: Request) -> Reply:
 def workflow(effects: Effects) -> Agent:
     busy = ProviderError("Busy.", kind="overloaded", retryable=True, retry_after=0)
     script = [
-        Reply("First.", calls=[("read", {"amount": 1}), ("put", {"amount": 2}), ("pay", {"amount": 3})]),
+        Reply(
+            "First.",
+            calls=[("read", {"amount": 1}), ("put", {"amount": 2}), ("pay", {"amount": 3})],
+        ),
         busy,
         Reply("Then.", calls=[("wire", {"amount": 4}), ("put", {"amount": 5})]),
         Reply("At last.", calls=[("pay", {"amount": 6})]),
@@ -194,49 +197,49 @@ def look_on(folder: str) -> dict[str, Any]:
 class Meeting:
     """Where a process says that it has come to a place, and stays until it may go on."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, place: str) -> None:
+        self.folder, self.place = folder, place
 
     def at(self, place: str) -> None:
-        (self.folder / f"at {place}").touch()
-        while not (self.folder / "go on").exists():
+        while self.must_wait(place):
             time.sleep(0.01)
+
+    def must_wait(self, place: str) -> bool:
+        if place != self.place:
+            return False
+        (self.folder / f"at {place}").touch()
+        return not (self.folder / "go on").exists()
 
 
 def waiting(folder: Path, place: str) -> Agent:
     """A workflow that waits at a place: in the model, in a tool, or nowhere."""
-    effects, meeting = Effects(folder), Meeting(folder)
+    effects, meeting = Effects(folder), Meeting(folder, place)
 
     def ask(request: Request) -> Reply:
-        if place == "model":
-            meeting.at(place)
+        meeting.at("model")
         return Reply("First.", calls=[("sync", {}), ("coroutine", {}), ("keyed", {})])
 
     @tool
     def sync(context: ToolContext) -> str:
         """Pay, slowly."""
         effects.leave("pay", context, 1)
-        if place == "tool":
-            meeting.at(place)
+        meeting.at("tool")
         return "paid"
 
     @tool
     async def coroutine(context: ToolContext) -> str:
         """Pay, slowly, and let others go on."""
         effects.leave("pay", context, 2)
-        if place == "coroutine":
-            (folder / f"at {place}").touch()
-            while not (folder / "go on").exists():
-                await asyncio.sleep(0.01)
+        while meeting.must_wait("coroutine"):  # noqa: ASYNC110 - for another process
+            await asyncio.sleep(0.01)
         return "paid"
 
     @tool(idempotent=True)
     def keyed(context: ToolContext) -> str:
         """Write something under a key."""
         effects.leave("put", context, 3)
-        if place == "keyed":
-            meeting.at(place)
-        return "x" * 10_000 if place == "full" else "put"
+        meeting.at("keyed")
+        return "put"
 
     @tool
     def last(context: ToolContext) -> str:

@@ -84,17 +84,20 @@ def resume(
     max_tool_calls: Annotated[
         int, typer.Option(min=0, metavar="+N", help="Raise the limit of tool calls.")
     ] = 0,
+    model: Annotated[str | None, typer.Option(help="Go on with another model.")] = None,
     by: Annotated[str | None, typer.Option(help="Who resumes it; by default, you.")] = None,
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
     """Go on with RUN: after a crash, a decision, a failure, or a raise of its limits.
 
+    Another model can be chosen for one that nobody drives just now and that awaits no approval.
+
     One that another process drives is followed. Exit code: as for run.
     """
     with engine(app, needs_workflows=True) as opened:
         begun = opened.get(run)
-        if max_turns or max_tool_calls or begun.state in {*LIVE, State.FAILED}:
+        if max_turns or max_tool_calls or model or begun.state in {*LIVE, State.FAILED}:
             begun = drive(
                 opened,
                 begun,
@@ -102,6 +105,7 @@ def resume(
                 by=person(by),
                 max_turns=max_turns,
                 max_tool_calls=max_tool_calls,
+                model=model,
             )
     report(begun, json=json)
 
@@ -115,6 +119,7 @@ def drive(
     by: str | None = None,
     max_turns: int = 0,
     max_tool_calls: int = 0,
+    model: str | None = None,
 ) -> RunDetail:
     """Take a run as far as it goes, asking the person at the terminal about what needs one.
 
@@ -128,6 +133,7 @@ def drive(
             begun.id,
             max_turns=max_turns,
             max_tool_calls=max_tool_calls,
+            model=model,
             by=by,
             on_transition=tell,
         )

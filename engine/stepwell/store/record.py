@@ -16,7 +16,7 @@ from stepwell.store.types import milliseconds
 
 # Written by others than the driver: by claims, heartbeats, cancels.
 _NOT_THE_DRIVERS = {"owner", "lease_until", "cancel_requested"}
-_FIXED = {"number", "id", "workflow", "key", "user", "model", "approve", "created_at"}
+_FIXED = {"number", "id", "workflow", "key", "user", "approve", "created_at"}
 _CHANGING = [c for c in run.c if c.name not in _FIXED | _NOT_THE_DRIVERS]
 
 _guarded = (

@@ -1,0 +1,43 @@
+"""H07: a run with thousands of calls and a result of megabytes can still be looked at."""
+
+import json
+import resource
+import time
+
+from command_line import Project, call, say
+
+CALLS, SIZE = 2000, 5_000_000
+
+
+def cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def test_it_is_shown_within_seconds_and_cut(project: Project) -> None:
+    many = {"calls": [["look", {"what": f"{n}"}] for n in range(CALLS)], "text": "y" * 300_000}
+    replies = [many, call("big", {"characters": SIZE}), say("z" * 100_000)]
+    options = ["--max-tool-calls", "5000", "--json"]
+    env = {"STEPWELL_SYNCHRONOUS": "off"}
+    run = project.run("run", "play", "-", *options, stdin=json.dumps(replies), env=env).json
+    assert len(run["calls"]) == CALLS + 1
+    assert len(run["calls"][-1]["full_result"]) == SIZE
+    assert len(run["calls"][-1]["outcome"]["result"]) < 21_000
+    began = cpu()
+    project.run("runs")
+    usual = cpu() - began
+    for args, longest in (
+        (["show", "last"], 2_000_000),
+        (["show", "last", "--trace"], 2_000_000),
+        (["history", "last"], 1_000_000),
+        (["runs"], 2_000),
+        (["approvals"], 0),
+    ):
+        began, then = cpu(), time.monotonic()
+        done = project.run(*args)
+        assert cpu() - began < usual + 2, args
+        assert time.monotonic() - then < 20
+        assert len(done.out) <= longest
+    full = project.run("show", "last", "--full").out
+    assert "x" * SIZE in full
+    assert "y" * 300_000 in full
