@@ -47,10 +47,10 @@ def wire(amount: int) -> str:
     return f"wired {amount}"
 
 
-@tool(requires_approval=lambda id: id > 100)
-def delete(id: int) -> str:
-    """Delete; a person is asked where the id is above 100."""
-    return f"deleted {id}"
+@tool(requires_approval=lambda row: row > 100)
+def delete(row: int) -> str:
+    """Delete; a person is asked where the row is above 100."""
+    return f"deleted {row}"
 
 
 KIT = (look, put, pay, wire, delete)

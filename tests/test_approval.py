@@ -85,7 +85,7 @@ def test_the_digest_depends_on_the_tool_and_every_argument_but_not_on_the_order_
 
 def test_everything_of_a_batch_is_asked_at_once_by_the_order_of_the_calls():
     run = InMemory(agent())
-    run.asks(("pay", {"amount": 5}), *wires(1), ("delete", {"id": 101}), ("look", {"q": "a"}))
+    run.asks(("pay", {"amount": 5}), *wires(1), ("delete", {"row": 101}), ("look", {"q": "a"}))
     run.times_out(1)
     run.ends(4)
     run.settle()
@@ -101,7 +101,7 @@ def test_everything_of_a_batch_is_asked_at_once_by_the_order_of_the_calls():
 
 
 def test_c08_each_decision_names_its_call_in_whatever_order_they_come():
-    run = parked(*wires(1, 9999), ToolCall("delete", {"id": 700}, "k3"))
+    run = parked(*wires(1, 9999), ToolCall("delete", {"row": 700}, "k3"))
     assert run.deny(2, "too much").trigger == "decision"
     assert run.approve(3).trigger == "decision"
     assert run.state == "awaiting_approval"
@@ -244,7 +244,7 @@ def test_the_digest_is_of_the_edited_arguments():
 
 
 def test_an_answer_for_the_whole_tool_settles_its_siblings_but_no_other_tool():
-    run = parked(*wires(1, 2), ToolCall("delete", {"id": 101}))
+    run = parked(*wires(1, 2), ToolCall("delete", {"row": 101}))
     change = run.approve(2, all_of_tool=True)
     assert {a.number: a.status.value for a in change.approvals} == {1: "approved", 2: "approved"}
     assert [(a.number, a.call) for a in run.open] == [(3, 3)]
@@ -271,7 +271,7 @@ def test_a_blanket_does_not_reach_back_to_a_denied_call():
 
 def test_a_sibling_in_doubt_is_not_settled_by_an_answer_for_the_whole_tool():
     run = InMemory(agent())
-    run.asks(("delete", {"id": 1}), ("delete", {"id": 500}))
+    run.asks(("delete", {"row": 1}), ("delete", {"row": 500}))
     run.times_out(1)
     run.settle()
     run.approve(2, all_of_tool=True)

@@ -64,7 +64,7 @@ ARGUMENTS = {
     "put": [{"key": "k"}, {"key": "k", "value": 3}],
     "pay": [{"amount": 1}, '{"amount": 2}'],
     "wire": [{"amount": 1}, {"amount": 900}],
-    "delete": [{"id": 1}, {"id": 500}],
+    "delete": [{"row": 1}, {"row": 500}],
     "book": [{"amount": 1}, {"amount": 2}],
 }
 VALID = st.sampled_from([(name, a) for name, given in ARGUMENTS.items() for a in given])
@@ -101,7 +101,7 @@ JITTER = st.floats(0, 1, exclude_max=True)
 DECISIONS = st.builds(
     Decision,
     verdict=st.sampled_from(list(Verdict)),
-    edit=st.sampled_from([None, None, None, {"amount": 7}, {"id": 3}, {"amount": "x"}]),
+    edit=st.sampled_from([None, None, None, {"amount": 7}, {"row": 3}, {"amount": "x"}]),
     reason=ODD_TEXT,
     all_of_tool=st.sampled_from([False, False, True]),
     happened=st.sampled_from([False, False, True]),

@@ -63,7 +63,7 @@ def test_a_call_in_doubt_stays_so_and_an_ended_one_is_nobody_s_business():
 
 @pytest.mark.parametrize(("id_", "group"), [(100, "start"), (101, "ask")])
 def test_a_predicate_on_the_arguments(id_, group):
-    assert sorted_calls(waiting(("delete", {"id": id_}))) == {group: [1]}
+    assert sorted_calls(waiting(("delete", {"row": id_}))) == {group: [1]}
 
 
 def test_a_predicate_that_fails_means_ask():
@@ -166,5 +166,5 @@ def test_a_blanket_approval_covers_later_calls_of_that_tool_only():
     run.claim()
     run.settle()
     run.ends(1)
-    run.asks(("wire", {"amount": 5}), ("delete", {"id": 500}))
+    run.asks(("wire", {"amount": 5}), ("delete", {"row": 500}))
     assert run.statuses == ["running", "waiting"]

@@ -3,6 +3,7 @@
 import logging
 import random
 import signal
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,6 +15,7 @@ from stepwell.change import Change
 from stepwell.decide import (
     AskModel,
     CallEnded,
+    Faulted,
     Finish,
     Outcome,
     Reconcile,
@@ -26,6 +28,7 @@ from stepwell.decide import (
 from stepwell.dispatch import Dispatched
 from stepwell.envelope import Envelope
 from stepwell.errors import LeaseLost, StoreError
+from stepwell.gate import ModelGate
 from stepwell.intervention import interrupt, take_over
 from stepwell.lease import Lease, Leases
 from stepwell.machine import LIVE
@@ -34,11 +37,15 @@ from stepwell.perform import Connect, Performer
 from stepwell.retry import RetryPolicy
 from stepwell.snapshot import Fault, RunRow, Snapshot
 from stepwell.store import Store
-from stepwell.workflow import Workflow
+from stepwell.workflow import Workflow, model_name
 
 log = logging.getLogger("stepwell")
 OnTransition = Callable[[Change], None]
 
+# Seconds that a rate limit holds the other runs of its model back, where it does not say itself,
+# and after which a run that is held back looks whether it has to stop.
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 0.5
 # Seconds between tries to record an outcome that the database could not take.
 RECORD_AGAIN = 0.25
 # A shell's exit code for a process that a signal ended is this and the signal's number.
@@ -50,6 +57,9 @@ class Driver:
     """Takes claimed runs as far as they go.
 
     Attributes:
+        gate: keeps this process from hammering a model.
+        stopping: once it is set, no effect begins; runs are given back between two steps.
+        default_model: of workflows that name none.
         on_transition: told of every transition after it was committed.
         on_text: gets the text of replies as it arrives; None where nobody listens.
     """
@@ -57,6 +67,9 @@ class Driver:
     store: Store
     leases: Leases
     policy: RetryPolicy
+    gate: ModelGate
+    stopping: threading.Event
+    default_model: str | None
     on_transition: OnTransition
     on_text: OnText | None
 
@@ -92,11 +105,7 @@ class Driver:
                 snapshot, lambda s: take_over(s, fault, clock.now(), self.policy, jitter)
             )
         except BaseException as error:
-            reason = _why(error)
-            try:
-                self._give_back(snapshot, lambda s: interrupt(s, reason, clock.now()))
-            except StoreError as failed:  # then the next one finds that this process is gone
-                log.warning("Run %s was not given back: %s", run.id, failed)
+            self.hand_back(snapshot, _why(error))
             raise
         finally:
             performer.abandon()
@@ -105,11 +114,7 @@ class Driver:
     def _steps(
         self, workflow: Workflow, performer: Performer, snapshot: Snapshot, lease: Lease
     ) -> None:
-        while True:
-            if lease.lost:
-                raise LeaseLost(f"Run {snapshot.run.id} was taken over; nothing more was begun.")
-            if lease.cancel_requested is not None:
-                snapshot.run = replace(snapshot.run, cancel_requested=lease.cancel_requested)
+        while self._may_go_on(snapshot, lease):
             match decide(workflow, snapshot, clock.now()):
                 case Finish():
                     return
@@ -122,8 +127,48 @@ class Driver:
                 case AskModel() | RunCalls() | Reconcile() as command:
                     if not self.leases.secure(lease):
                         raise LeaseLost(f"Run {snapshot.run.id} was taken over; nothing was begun.")
-                    outcome = performer.perform(command, snapshot)
-                    self._conclude(workflow, snapshot, outcome, lease)
+                    outcome = self._perform(workflow, performer, command, snapshot, lease)
+                    if outcome is not None:
+                        self._conclude(workflow, snapshot, outcome, lease)
+
+    def _may_go_on(self, snapshot: Snapshot, lease: Lease) -> bool:
+        """Take in what others want of this run. False once it was given back between two steps.
+
+        Raises:
+            LeaseLost: somebody else has it.
+        """
+        if self.stopping.is_set() and snapshot.is_between_steps():
+            self.store.release(snapshot.run.number, snapshot.run.fence)
+            return False
+        if lease.lost and snapshot.run.owner is not None:
+            raise LeaseLost(f"Run {snapshot.run.id} was taken over; nothing more was begun.")
+        if lease.cancel_requested is not None:
+            snapshot.run = replace(snapshot.run, cancel_requested=lease.cancel_requested)
+        return True
+
+    def _perform(
+        self,
+        workflow: Workflow,
+        performer: Performer,
+        command: AskModel | RunCalls | Reconcile,
+        snapshot: Snapshot,
+        lease: Lease,
+    ) -> Outcome | None:
+        """Do it; None where the model has no room for another call just now."""
+        if not isinstance(command, AskModel):
+            return performer.perform(command, snapshot)
+        model = snapshot.run.model or model_name(workflow.model) or self.default_model or ""
+        wait = self.gate.enter(model)
+        if wait > 0:
+            lease.news.wait(min(wait, LONGEST_PAUSE))
+            return None
+        try:
+            outcome = performer.perform(command, snapshot)
+        finally:
+            self.gate.leave(model)
+        if isinstance(outcome, Faulted) and outcome.error.kind == "rate_limited":
+            self.gate.close(model, outcome.error.retry_after or FIRST_PAUSE)
+        return outcome
 
     def _conclude(
         self, workflow: Workflow, snapshot: Snapshot, outcome: Outcome, lease: Lease
@@ -167,6 +212,13 @@ class Driver:
         seconds = (until - clock.now()).total_seconds()
         if seconds > 0:
             lease.news.wait(min(seconds, self.policy.keep_lease.total_seconds()))
+
+    def hand_back(self, snapshot: Snapshot, reason: str) -> None:
+        """Give a run back in the middle of an effect, for this process has to stop."""
+        try:
+            self._give_back(snapshot, lambda s: interrupt(s, reason, clock.now()))
+        except StoreError as failed:  # then the next one finds that this process is gone
+            log.warning("Run %s was not given back: %s", snapshot.run.id, failed)
 
     def _give_back(self, snapshot: Snapshot, how: Callable[[Snapshot], Change]) -> None:
         """Release the run and say so; what was being recorded meanwhile may have come first."""

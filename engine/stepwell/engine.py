@@ -1,5 +1,6 @@
 """The facade that users, the command line and the web call."""
 
+import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
@@ -14,6 +15,7 @@ from stepwell.approval import Decision, Verdict, decide_approval
 from stepwell.change import Change
 from stepwell.driver import Driver
 from stepwell.errors import ApprovalClosed, KeyConflict, LeaseLost, UnknownWorkflow
+from stepwell.gate import ModelGate
 from stepwell.intervention import RunOptions, cancel, new_run, resume, start
 from stepwell.lease import Leases
 from stepwell.machine import State
@@ -56,6 +58,7 @@ class Engine:
         file = database_file(str(database or self.settings.database_url))
         self.store = Store(file, self.settings.synchronous)
         length, every = self.settings.lease, self.settings.heartbeat
+        self._gate = ModelGate(self.settings.model_concurrency)
         self._leases = Leases(self.store, timedelta(seconds=length), timedelta(seconds=every))
 
     def __enter__(self) -> Self:
@@ -156,9 +159,27 @@ class Engine:
         self.store.revise(number, lambda s: resume(s, clock.now(), by, *raised, model))
         return self._go_on(watch, approve, on_text)
 
-    def work(self, *, until_idle: bool = False) -> None:
-        """Drive whatever is due: for ever, or until nothing is due."""
-        self._worker(None, None).work(until_idle=until_idle)
+    def work(
+        self,
+        *,
+        until_idle: bool = False,
+        concurrency: int = 10,
+        stopping: threading.Event | None = None,
+    ) -> None:
+        """Drive whatever is due: for ever, or until nothing is.
+
+        Args:
+            until_idle: return when nothing is due and nothing is under way.
+            concurrency: how many runs are driven at once.
+            stopping: once it is set, no effect begins any more; `work` returns when those under
+                way have ended, or were given back after the setting `grace`.
+        """
+        from stepwell.pool import Pool  # with APScheduler, which is slow to import
+
+        worker = self._worker(None, None, stopping)
+        limits = self.settings.workflow_concurrency
+        grace, sweep = self.settings.grace, self.settings.sweep
+        Pool(worker, concurrency, limits, sweep, grace).run(until_idle=until_idle)
 
     def cancel(self, run: str, *, by: str | None = None) -> RunDetail:
         """End a run: at once if nobody drives it, else its driver does at its next record.
@@ -321,12 +342,20 @@ class Engine:
         for held in self.store.owned(number):
             self._worker(None, None).rescue(held, jitter=None)
 
-    def _worker(self, watch: Watch | None, on_text: OnText | None) -> Worker:
+    def _worker(
+        self,
+        watch: Watch | None,
+        on_text: OnText | None,
+        stopping: threading.Event | None = None,
+    ) -> Worker:
         settings = self.settings
         driver = Driver(
             store=self.store,
             leases=self._leases,
             policy=settings.retry_policy,
+            gate=self._gate,
+            stopping=stopping or threading.Event(),
+            default_model=settings.model,
             on_transition=watch.recorded if watch else _ignore,
             on_text=on_text,
         )

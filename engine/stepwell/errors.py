@@ -101,6 +101,10 @@ class SchemaTooNew(StoreError):
     """A newer Stepwell wrote this database."""
 
 
+class DatabaseMoved(StoreError):
+    """The database's file was moved away or replaced under this process."""
+
+
 class LeaseLost(StepwellError):
     """Somebody else drives the run now; what this driver wanted to record was not written."""
 

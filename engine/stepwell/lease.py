@@ -96,6 +96,12 @@ class Leases:
                 lease.cancel_requested = ours[number]
                 lease.news.set()
 
+    def wake(self) -> None:
+        """End every wait of a driver: there is something new to look at."""
+        with self._lock:
+            for lease in self._held.values():
+                lease.news.set()
+
     def secure(self, lease: Lease) -> bool:
         """Whether an effect may begin under this lease, renewing it first where it ran out."""
         if not lease.is_held() and not lease.lost:

@@ -3,7 +3,7 @@
 import tomllib
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 from pydantic_settings import (
@@ -32,6 +32,10 @@ class Settings(BaseSettings):
         lease, heartbeat: how long a silent driver keeps a run, and how often it speaks.
         attempts, retry_base, retry_ceiling: tries of one step, and the waits between them.
         model_timeout: how long a model may be silent before its call has failed.
+        sweep: how often a worker looks for stuck runs.
+        grace: how long a worker that has to stop waits for what is under way.
+        workflow_concurrency: by workflow, how many of its runs all workers drive at once.
+        model_concurrency: by model, how many of its calls one process makes at once.
         synchronous: SQLite's; "full" survives a power loss.
     """
 
@@ -47,6 +51,10 @@ class Settings(BaseSettings):
     retry_base: float = Field(default=1.0, ge=0)
     retry_ceiling: float = Field(default=300.0, ge=0)
     model_timeout: float = Field(default=600.0, gt=0)
+    sweep: float = Field(default=10.0, gt=0)
+    grace: float = Field(default=30.0, ge=0)
+    workflow_concurrency: dict[str, Annotated[int, Field(ge=1)]] = {}
+    model_concurrency: dict[str, Annotated[int, Field(ge=1)]] = {}
     synchronous: Literal["full", "normal", "off"] = "full"
 
     @classmethod
@@ -58,7 +66,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - ours is the project's
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        root, table = _project(Path.cwd())
+        root, table = _project(_here())
         dotenv = DotEnvSettingsSource(settings_cls, env_file=root / ".env")
         project = InitSettingsSource(settings_cls, {"root": root, **table})
         return init_settings, env_settings, dotenv, project
@@ -89,6 +97,15 @@ def load() -> Settings:
         raise ConfigurationError(f"A setting is not valid: {wrong}.") from error
 
 
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise ConfigurationError(
+            f"The current folder cannot be used: {error.strerror}.", "Go to one that exists."
+        ) from error
+
+
 def _project(start: Path) -> tuple[Path, dict[str, Any]]:
     """The nearest folder that says it is a Stepwell project, and what it says."""
     for folder in (start, *start.parents):
@@ -99,6 +116,8 @@ def _project(start: Path) -> tuple[Path, dict[str, Any]]:
             table = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("stepwell")
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ConfigurationError(f"{file} is not valid TOML: {error}.") from error
+        except OSError as error:
+            raise ConfigurationError(f"{file} cannot be read: {error.strerror}.") from error
         if table is None:
             continue
         if not isinstance(table, dict):

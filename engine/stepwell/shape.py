@@ -137,7 +137,6 @@ class Shape:
                 return True
         return False
 
-
     def takes_text(self, value: str) -> bool:
         """Whether a text fits: where only times may stand, one that begins like ISO 8601."""
         texts = [one for one in self.alternatives if "string" in _kinds(one)]

@@ -229,6 +229,13 @@ class Snapshot:
     replies: int = 0
     _closed: bool = True
 
+    def is_between_steps(self) -> bool:
+        """Whether it is driven, and none of its calls is recorded as running by its driver."""
+        fence = self.run.fence
+        running = CallStatus.RUNNING
+        busy = any(call.status is running and call.fence == fence for call in self.batch.values())
+        return self.run.owner is not None and not busy
+
     @property
     def last_text(self) -> str:
         """The text of the last message that the model is shown."""

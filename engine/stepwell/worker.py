@@ -1,4 +1,4 @@
-"""Finds runs that somebody has to drive, and drives them: one by id, or whatever is due."""
+"""What one process may drive: it claims runs, drives them, and takes stuck ones over."""
 
 import logging
 import random
@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from stepwell import clock
 from stepwell.driver import Driver
@@ -19,7 +20,7 @@ from stepwell.workflow import Workflow, model_name
 
 log = logging.getLogger("stepwell")
 
-# Seconds between looks at a run that another process drives, or at an empty queue.
+# Seconds between looks at a run that another process drives.
 POLL = 0.1
 
 
@@ -64,7 +65,7 @@ class Worker:
         while True:
             claimed = self._claim(number)
             if claimed is not None:
-                self._drive(claimed)
+                self.drive(claimed)
                 continue
             held = self.driver.store.owned(number)
             if not held:
@@ -74,24 +75,28 @@ class Worker:
                 time.sleep(POLL)
             follow()
 
-    def work(self, *, until_idle: bool) -> None:
-        """Drive whatever is due, the oldest first; for ever, or until nothing is due."""
-        while True:
-            for held in self.driver.store.owned():
-                self.rescue(held, jitter=random.random())  # noqa: S311 - no secret
-            claimed = self._claim(None)
-            if claimed is not None:
-                self._drive(claimed)
-            elif until_idle:
-                return
-            else:
-                time.sleep(POLL)
+    def next_due(self, limits: Mapping[str, int]) -> Snapshot | None:
+        """The oldest run that is due, now driven by this process.
 
-    def _claim(self, number: int | None) -> Snapshot | None:
-        leases = self.driver.leases
-        return self.driver.store.claim(self.workflows, clock.now(), leases.until(), number)
+        Args:
+            limits: by workflow, how many of its runs may be driven at once, by all processes.
+        """
+        return self._claim(None, limits)
 
-    def _drive(self, snapshot: Snapshot) -> None:
+    def sweep(self) -> None:
+        """Take every stuck run from the owner that it has lost."""
+        self.driver.store.check_in_place()
+        for held in self.driver.store.owned():
+            self.rescue(held, jitter=random.random())  # noqa: S311 - no secret
+
+    def _claim(
+        self, number: int | None, limits: Mapping[str, int] = MappingProxyType({})
+    ) -> Snapshot | None:
+        now, until = clock.now(), self.driver.leases.until()
+        return self.driver.store.claim(self.workflows, now, until, number, limits)
+
+    def drive(self, snapshot: Snapshot) -> None:
+        """Take a claimed run as far as it goes now."""
         workflow = self.workflows[snapshot.run.workflow]
         self.driver.drive(workflow, lambda model: self.provider(workflow, model), snapshot)
 

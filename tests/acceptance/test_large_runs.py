@@ -6,7 +6,8 @@ import time
 
 from command_line import Project, call, say
 
-CALLS, SIZE = 2000, 5_000_000
+ROUNDS, AT_ONCE, SIZE = 40, 50, 5_000_000
+CALLS = ROUNDS * AT_ONCE
 
 
 def cpu() -> float:
@@ -15,9 +16,10 @@ def cpu() -> float:
 
 
 def test_it_is_shown_within_seconds_and_cut(project: Project) -> None:
-    many = {"calls": [["look", {"what": f"{n}"}] for n in range(CALLS)], "text": "y" * 300_000}
-    replies = [many, call("big", {"characters": SIZE}), say("z" * 100_000)]
-    options = ["--max-tool-calls", "5000", "--json"]
+    many = {"calls": [["look", {"what": f"{n}"}] for n in range(AT_ONCE)]}
+    long = call("big", {"characters": SIZE}, text="y" * 300_000)
+    replies = [*[many] * ROUNDS, long, say("z" * 100_000)]
+    options = ["--max-tool-calls", "5000", "--max-turns", "100", "--json"]
     env = {"STEPWELL_SYNCHRONOUS": "off"}
     run = project.run("run", "play", "-", *options, stdin=json.dumps(replies), env=env).json
     assert len(run["calls"]) == CALLS + 1

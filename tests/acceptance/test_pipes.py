@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import pytest
-from command_line import COMMAND, Done, Project, call, say, script
+from command_line import COMMAND, Done, Project, call, ended, say, script
 
 TEXT = "Grüße 漢字 🎉 مرحبا"
 
@@ -114,9 +114,7 @@ def test_a_full_disk_under_the_output(project: Project) -> None:
 def test_narrow_terminal_and_output_to_a_file(project: Project) -> None:
     project.play(say("x"))
     (project.root / "narrow").touch()
-    terminal = project.shell_terminal("stty cols 20; $S runs; $S runs > narrow")
-    terminal.expect("awaiting|done")
-    terminal.wait()
+    ended(project.shell_terminal("stty cols 20; $S runs; $S runs > narrow"), 0)
     assert "\x1b" not in (project.root / "narrow").read_text()
     assert len((project.root / "narrow").read_text().splitlines()) == 2
 

@@ -143,7 +143,7 @@ def _play(request: Request) -> Reply:
 
 def _reply(request: Request, line: dict[str, Any]) -> Reply:
     _note(f"model {request.turn}")
-    if "wait" in line and request.attempt == 1:
+    if "wait" in line:
         _wait(line["wait"])
     if request.attempt <= line.get("faults", 0):
         raise ProviderError(

@@ -123,8 +123,8 @@ def _responses_item(item: Body, kind: str, where: str, issued: Issued, body: Bod
 
 
 def issue_responses(body: Body, request: Body, issued: Issued) -> None:
-    output = body.get("output") or []
-    for item, following in zip(output, [*output[1:], None], strict=True):
+    output = body["output"] if isinstance(body.get("output"), list) else []
+    for item, following in zip(output, [*output[1:], None], strict=False):
         if not item.get("id"):
             continue
         issued.items[item["id"]], issued.models[item["id"]] = same(item), request["model"]
@@ -190,7 +190,7 @@ def _chat_calls(message: Body, where: str, issued: Issued) -> list[str]:
 
 
 def issue_chat(body: Body, request: Body, issued: Issued) -> None:
-    for choice in body.get("choices") or []:
+    for choice in body["choices"] if isinstance(body.get("choices"), list) else []:
         message = choice.get("message") or {}
         extras = {k: message[k] for k in ("reasoning_content", "reasoning", "reasoning_details") if message.get(k)}
         issued.extras.append(same(extras))
@@ -297,7 +297,7 @@ def _thinking(body: Body, place: int, number: int, issued: Issued) -> None:
 
 
 def issue_anthropic(body: Body, request: Body, issued: Issued) -> None:
-    for block in body.get("content") or []:
+    for block in body["content"] if isinstance(body.get("content"), list) else []:
         mark = block.get("signature") or block.get("data")
         if block.get("type") in {"thinking", "redacted_thinking"} and mark:
             issued.items[mark], issued.models[mark] = same(block), request["model"]

@@ -83,11 +83,12 @@ class StrictServer:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 server.headers.append({k.lower(): v for k, v in self.headers.items()})
-                answer = server.answer(self.path, body)
+                path = self.path.partition("?")[0]
+                answer = server.answer(path, body)
                 if isinstance(answer, Raw):
                     self.reply(answer)
                 elif body.get("stream") and server.stream_as_asked:
-                    content = b"".join(APIS[self.path].stream(answer))
+                    content = b"".join(APIS[path].stream(answer))
                     self.reply(Raw(content, kind="text/event-stream"))
                 else:
                     self.reply(Raw(json.dumps(answer).encode()))

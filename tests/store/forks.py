@@ -14,16 +14,18 @@ from threading import Event, Thread
 
 from stepwell import Agent, Engine, Reply, ScriptedModel
 
+FORKS = 15
 WORKFLOW = Agent("w", model=ScriptedModel([Reply("Done.")]))
 
 
 def child(engine: Engine, runs: int) -> int:
-    """The process id of a child that drives runs to their end."""
+    """The process id of a child that makes runs, and drives the last one to its end."""
     pid = os.fork()
     if pid:
         return pid
-    for _ in range(runs):
-        assert engine.run("w", "from a child").state == "done"
+    for _ in range(runs - 1):
+        engine.submit("w", "from a child")
+    assert engine.run("w", "from a child").state == "done"
     engine.close()
     os._exit(0)
 
@@ -77,12 +79,12 @@ def busy(engine: Engine) -> int:
     threads = [Thread(target=each, daemon=True) for each in (write, write, read, read)]
     for thread in threads:
         thread.start()
-    for _ in range(30):
+    for _ in range(FORKS):
         ended_well(child(engine, 1))
     stop.set()
     for thread in threads:
         thread.join()
-    return len(made) + 30
+    return len(made) + FORKS
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ def test_a_deferred_transaction_would_fail_at_once(file: Path) -> None:
 def test_processes_that_write_at_once_all_get_their_turn(file: Path) -> None:
     """C11: no error reaches anybody, nothing is lost, nobody starves."""
     Store(file).close()
-    written = [int(number) for (number,) in crowd(3, "submit", file, 3)]
+    written = [int(number) for (number,) in crowd(3, "submit", file, 2)]
     assert count(file) == sum(written)
     assert min(written) > max(written) / 10
 

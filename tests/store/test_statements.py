@@ -6,6 +6,7 @@ import pytest
 
 from stepwell import Agent, Engine, Limits, Reply, ScriptedModel, tool
 from stepwell.messages import Request
+from stepwell.settings import Settings
 from tests.tracing import tracing
 
 START = ["INSERT run", "INSERT transition", "INSERT message"]
@@ -86,23 +87,29 @@ def test_each_outcome_of_parallel_calls_is_one_commit(file: Path, calls: int) ->
     assert written(traced(file, parallel(calls))) == expected
 
 
+def is_record(statement: str) -> bool:
+    """Whether it is the guarded update that each transition begins with."""
+    return statement.startswith("UPDATE run SET") and "run.seq =" in statement
+
+
 def test_a_run_is_read_once_when_it_is_claimed_however_long_it_is(file: Path) -> None:
     reads = set()
     for number in (1, 40):
         statements = traced(file.with_name(f"{number}.db"), rounds(number))
-        claimed = statements.index("BEGIN")
-        first = next(n for n, s in enumerate(statements) if s.startswith("UPDATE run SET state"))
-        last = [n for n, s in enumerate(statements) if s.startswith("UPDATE run SET state")][-1]
-        assert claimed < first
-        assert not [s for s in statements[first:last] if s.startswith("SELECT")]
+        records = [place for place, s in enumerate(statements) if is_record(s)]
+        assert len(records) == 2 * number + 1
+        loaded = statements.index("BEGIN")
+        assert loaded < records[0]
+        driven = statements[records[0] : records[-1]]
+        assert not [s for s in driven if s.startswith(("SELECT", "BEGIN")) and "IMM" not in s]
         reads.add(sum(s.startswith("SELECT") for s in statements))
     assert len(reads) == 1
 
 
 def test_the_written_text_of_a_transition_does_not_grow_with_the_run(file: Path) -> None:
     """Rows are appended; no column holds the past."""
-    updates = [s for s in traced(file, rounds(60)) if s.startswith("UPDATE run SET state")]
-    first, *_, last, _end = map(len, updates)
+    records = [s for s in traced(file, rounds(60)) if is_record(s)]
+    first, *_, last, _end = map(len, records)
     assert last < first + 20
 
 
@@ -111,7 +118,8 @@ def test_a_round_takes_few_bytes(file: Path) -> None:
 
     def size(number: int) -> int:
         path = file.with_name(f"{number}.db")
-        with Engine(path, workflows=[rounds(number)]) as engine:
+        settings = Settings(synchronous="off")
+        with Engine(path, workflows=[rounds(number)], settings=settings) as engine:
             assert engine.run(f"rounds-{number}", "Go.").state == "done"
         assert not path.with_name(f"{number}.db-wal").exists()
         return path.stat().st_size

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import database, decisions, drive, look
+from stepwell.cli import database, decisions, drive, look, work
 
 app = typer.Typer(
     name="stepwell",
@@ -18,6 +18,7 @@ app = typer.Typer(
 for command in (
     drive.run,
     drive.resume,
+    work.worker,
     look.runs,
     look.show,
     look.history,

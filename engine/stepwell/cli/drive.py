@@ -9,7 +9,7 @@ import typer
 from stepwell.cli import Stopped
 from stepwell.cli.ask import ask_person, describe
 from stepwell.cli.options import AppOption, JsonOption, RunArgument, person
-from stepwell.cli.output import EXIT_CODES, STILL_LIVE, printable, say, write, write_json
+from stepwell.cli.output import EXIT_CODES, STILL_LIVE, say, write, write_json
 from stepwell.cli.progress import progress
 from stepwell.cli.session import engine
 from stepwell.engine import Engine
@@ -150,7 +150,7 @@ def report(run: RunDetail, *, json: bool) -> None:
     if json:
         write_json(run)
     elif run.state == State.DONE:
-        write(printable(run.answer))
+        write(run.answer or "")
     else:
         explain(run)
     raise typer.Exit(EXIT_CODES.get(State(run.state), STILL_LIVE))

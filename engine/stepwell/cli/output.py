@@ -40,7 +40,7 @@ _JOINERS = {"\u200c", "\u200d"}
 _SHOWN = {"\n", "\t", *_JOINERS}
 _UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 # What JSON itself would leave as it is: C1 controls, and what changes lines or their direction.
-_OBEYED = re.compile("[\x80-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def printable(value: object) -> str:
@@ -49,20 +49,32 @@ def printable(value: object) -> str:
     Control and format characters could clear the screen, fake a line or turn its direction; see
     https://www.unicode.org/reports/tr36/ and ECMA-48.
     """
-    return "".join(
-        c if c in _SHOWN or unicodedata.category(c) not in _UNSEEN else _escaped(c)
-        for c in str(value)
-    )
+    return str(value).translate(_ESCAPES)
 
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
+class _Escapes(dict[int, str]):
+    """What stands for each character; worked out when one is met for the first time."""
+
+    def __missing__(self, code: int) -> str:
+        c = chr(code)
+        obeyed = c not in _SHOWN and unicodedata.category(c) in _UNSEEN
+        self[code] = _escaped(c) if obeyed else c
+        return self[code]
+
+
+_ESCAPES = _Escapes()
+
+
 def one_line(value: object, width: int = 60) -> str:
     """The beginning of a text, on one line."""
-    text = " ".join(printable(value).split())
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+    text = str(value)
+    begin = text[: 4 * width]  # it may be megabytes
+    line = " ".join(printable(begin).split())
+    return line if len(line) <= width and begin == text else f"{line[: width - 1]}…"
 
 
 def as_json(value: Any) -> str:
@@ -100,7 +112,7 @@ def say(text: str, style: str = "") -> None:
 
 def write(text: str) -> None:
     """A result, on stdout."""
-    streams.results().write(f"{text}\n")
+    streams.results().write(f"{printable(text)}\n")
     streams.results().flush()
 
 
@@ -109,7 +121,7 @@ def write_json(value: Any) -> None:
     kind = list[Any] if isinstance(value, list) else type(value)
     text = TypeAdapter(kind).dump_json(value, indent=2).decode()
     # All of these stand inside strings, where JSON allows any character as an escape.
-    safe = _OBEYED.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    safe = _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     streams.results().buffer.write(f"{safe}\n".encode())
     streams.results().flush()
 

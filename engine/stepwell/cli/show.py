@@ -83,9 +83,9 @@ def _call(call: CallView, *, full: bool) -> None:
 
 
 def _print(label: str, text: str, style: str, *, full: bool) -> None:
-    shown = printable(text)
-    if not full and len(shown) > CUT:
-        shown = f"{shown[:CUT]}… ({len(shown) - CUT} more characters: --full)"
+    shown = printable(text if full else text[:CUT])
+    if not full and len(text) > CUT:
+        shown += f"… ({len(text) - CUT} more characters: --full)"
     line = Text(f"{printable(label)}: ", style=style or "default")
     line.append(shown, style="default" if style in {"bold", "cyan", "yellow", "green"} else style)
     console().print(line, soft_wrap=True)

@@ -18,18 +18,20 @@ class Account:
     Attributes:
         key: sent with every request, and never shown.
         base_url: None for the provider's own.
+        query: what the address holds after its path, to be sent with every request.
         timeout: seconds without a byte after which a model call has failed.
     """
 
     key: str = field(repr=False)
     base_url: str | None = None
     timeout: float = 600.0
+    query: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """What no message may show: the key, and what the address holds beside host and path."""
         address = urlsplit(self.base_url or "")
-        hidden = [value for _, value in parse_qsl(address.query)]
+        hidden = [value for _, value in self.query]
         hidden += [part for part in (address.username, address.password) if part]
         return tuple(secret for secret in (self.key, *hidden) if secret)
 
@@ -53,6 +55,8 @@ def account(
     base_url = (known.get(address) or "").strip() or None
     if base_url and not base_url.lower().startswith(("http://", "https://")):
         raise ConfigurationError(f"{address} is no address that begins with http:// or https://.")
+    base_url, _, query = (base_url or "").partition("?")
+    more = load().model_timeout, tuple(parse_qsl(query))
     found = next((name for name in keys if (known.get(name) or "").strip()), None)
     if found is None:
         if not (keyless and base_url):
@@ -60,8 +64,8 @@ def account(
                 f"{model} needs an API key and {keys[0]} is not set.",
                 f"Set {keys[0]} in the environment or in {root / '.env'}.",
             )
-        return Account("", base_url, load().model_timeout)
+        return Account("", base_url, *more)
     key = str(known[found]).strip()
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ConfigurationError(f"{found} holds characters that no key has.", "Set it again.")
-    return Account(key, base_url, load().model_timeout)
+    return Account(key, base_url or None, *more)

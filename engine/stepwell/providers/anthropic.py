@@ -82,6 +82,7 @@ def _client(account: Account, _process: int) -> "Anthropic":
     return anthropic.Anthropic(
         api_key=account.key,
         base_url=account.base_url,
+        default_query=dict(account.query),
         timeout=httpx2.Timeout(account.timeout, connect=CONNECT_TIMEOUT),
         max_retries=0,
     )

@@ -80,6 +80,7 @@ def client(account: Account, _process: int) -> "OpenAI":
     return openai.OpenAI(
         api_key=account.key or "none",  # a server of one's own needs none, the SDK does
         base_url=account.base_url,
+        default_query=dict(account.query),
         timeout=httpx2.Timeout(account.timeout, connect=CONNECT_TIMEOUT),
         max_retries=0,
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -14,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from stepwell import clock
 from stepwell.change import Change
 from stepwell.envelope import Envelope
-from stepwell.errors import KeyConflict, LeaseLost, StoreError
+from stepwell.errors import DatabaseMoved, KeyConflict, LeaseLost, StoreError
 from stepwell.owner import this_process
 from stepwell.snapshot import RunRow, Snapshot
 from stepwell.store import claim, connections, forking, load, record, schema
@@ -56,6 +57,7 @@ class Store:
             writer.close()
             raise
         self._committer: Committer | None = Committer(writer, self._writer, self._gate)
+        self._identity = _identity(self.file)
         forking.watch(self)
 
     def _begin_anew(self) -> None:
@@ -168,12 +170,27 @@ class Store:
         now: datetime,
         until: datetime,
         number: int | None = None,
+        limits: Mapping[str, int] = MappingProxyType({}),
     ) -> Snapshot | None:
-        """A due run, or the one asked for if it is due, now driven by this process."""
+        """A due run, or the one asked for if it is due, now driven by this process.
+
+        Args:
+            workflows: only runs of these.
+            now: the time.
+            until: when the lease ends.
+            number: only this run.
+            limits: by workflow, how many of its runs may be driven at once, by all processes.
+        """
         owner = self.worker()
         found = self._write(
             lambda cursor: claim.claim(
-                cursor, owner=owner, now=now, until=until, workflows=workflows, number=number
+                cursor,
+                owner=owner,
+                now=now,
+                until=until,
+                workflows=workflows,
+                number=number,
+                limits=limits,
             )
         )
         return None if found is None else self.load(found)
@@ -184,6 +201,11 @@ class Store:
         """Extend this process's leases (fence by run); see `claim.renew`."""
         owner = self.worker()
         return self._write(lambda cursor: claim.renew(cursor, owner, leases, now, until))
+
+    def release(self, number: int, fence: int) -> None:
+        """Give a run back between two steps, for anybody to go on with."""
+        owner = self.worker()
+        self._write(lambda cursor: claim.release(cursor, owner, number, fence))
 
     def request_cancel(self, number: int, by: str) -> bool:
         """Ask the driver of a run to end it. False if nobody drives it."""
@@ -206,6 +228,18 @@ class Store:
                 self._worker = self._write(lambda cursor: claim.register(cursor, process, now))
             return self._worker
 
+    def check_in_place(self) -> None:
+        """Make sure that the file by this name is still the one that is written to.
+
+        Raises:
+            DatabaseMoved: it was moved away, deleted or replaced.
+        """
+        if _identity(self.file) != self._identity:
+            raise DatabaseMoved(
+                f"The database {self.file} was moved away or replaced under this process.",
+                "Put it back, or start the process again; what it wrote went to the moved file.",
+            )
+
     def _write(self, operation: Callable[[sqlite3.Cursor], T]) -> T:
         return (self._committer or self._in_fork()).run(operation)
 
@@ -221,3 +255,12 @@ def _value(result: T | LeaseLost | KeyConflict) -> T:
     if isinstance(result, LeaseLost | KeyConflict):
         raise result
     return result
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """Which file that is, whatever it is called."""
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino

@@ -19,14 +19,22 @@ _REGISTER = insert(worker)
 
 # A parked run is due only when a question of it has expired, which is what `not_before` says.
 _DUE = f"""
-    owner IS NULL AND state IN ({_LIVE}) AND coalesce(not_before, 0) <= :now
-    AND (state <> 'awaiting_approval' OR not_before IS NOT NULL)
-    AND workflow IN (SELECT value FROM json_each(:workflows))"""  # noqa: S608 - no input is put into the text
+    SELECT number FROM run AS due
+    WHERE owner IS NULL AND state IN ({_LIVE}) AND coalesce(not_before, 0) <= :now
+        AND (state <> 'awaiting_approval' OR not_before IS NOT NULL)
+        AND workflow IN (SELECT value FROM json_each(:workflows))
+        AND coalesce(:number, number) = number
+        AND NOT EXISTS (
+            SELECT 1 FROM json_each(:limits)
+            WHERE key = due.workflow AND value <= (
+                SELECT count(*) FROM run WHERE owner IS NOT NULL AND workflow = due.workflow))
+    ORDER BY number LIMIT 1"""  # noqa: S608 - no input is put into the text
 _CLAIM = f"""
     UPDATE run SET owner = :owner, lease_until = :until, fence = fence + 1
-    WHERE number = (SELECT number FROM run WHERE {_DUE} AND coalesce(:number, number) = number
-                    ORDER BY number LIMIT 1)
-    RETURNING number"""  # noqa: S608 - no input is put into the text
+    WHERE number = ({_DUE}) RETURNING number"""  # noqa: S608 - likewise
+_RELEASE = """
+    UPDATE run SET owner = NULL, lease_until = NULL
+    WHERE number = :number AND fence = :fence AND owner = :owner"""
 _RENEW = """
     UPDATE run SET lease_until = :until
     WHERE owner = :owner
@@ -92,17 +100,34 @@ def claim(
     until: datetime,
     workflows: Collection[str],
     number: int | None,
+    limits: Mapping[str, int],
 ) -> int | None:
-    """The number of the oldest due run, now driven by `owner`; or of the one asked for, if due."""
+    """The number of the oldest due run, now driven by `owner`; or of the one asked for, if due.
+
+    Args:
+        cursor: the writer's.
+        owner: the worker's number.
+        now: the time.
+        until: when the lease ends.
+        workflows: only runs of these.
+        number: only this run.
+        limits: by workflow, how many of its runs may be driven at once, by all processes.
+    """
     values = {
         "owner": owner,
         "now": milliseconds(now),
         "until": milliseconds(until),
         "workflows": dumps(sorted(workflows)),
         "number": number,
+        "limits": dumps(dict(limits)),
     }
     found = cursor.execute(_CLAIM, values).fetchall()
     return int(found[0][0]) if found else None
+
+
+def release(cursor: sqlite3.Cursor, owner: int, number: int, fence: int) -> None:
+    """Give a run back between two steps, for anybody to go on with; nothing of it is lost."""
+    cursor.execute(_RELEASE, {"owner": owner, "number": number, "fence": fence})
 
 
 def renew(

@@ -1,0 +1,47 @@
+"""`worker`: drives what is due, until it is told to stop."""
+
+import os
+import signal
+import threading
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from stepwell.cli.options import AppOption
+from stepwell.cli.output import say
+from stepwell.cli.session import engine
+
+SIGNALLED = 128
+
+
+def worker(
+    concurrency: Annotated[int, typer.Option(min=1, help="How many runs at once.")] = 10,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="Stop when nothing is due.")
+    ] = False,
+    app: AppOption = None,
+) -> None:
+    """Drive runs that are due, side by side with other workers on the same database.
+
+    Only runs of workflows that the application defines are taken. The first SIGTERM or Ctrl-C
+    lets the effects under way end, for STEPWELL_GRACE seconds at most (30), and gives the runs
+    back; a second one ends it at once. Nothing is lost either way.
+    """
+    stopping = threading.Event()
+    received: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        if received:
+            os._exit(SIGNALLED + number)
+        received.append(number)
+        stopping.set()
+        say("Stopping: what is under way may end; once more ends it at once.")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    with engine(app, needs_workflows=True) as opened:
+        say(f"Worker {os.getpid()} drives {', '.join(opened.workflows)}.")
+        opened.work(until_idle=until_idle, concurrency=concurrency, stopping=stopping)
+    if received:
+        raise typer.Exit(SIGNALLED + received[0])

@@ -1,0 +1,128 @@
+"""Drives many runs at once, each on a thread of its own, until it is idle or told to stop."""
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC
+
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from stepwell import clock
+from stepwell.errors import DatabaseMoved, StepwellError, StoreError
+from stepwell.snapshot import Snapshot
+from stepwell.store.changes import Changes
+from stepwell.worker import Worker
+
+log = logging.getLogger("stepwell")
+
+# Seconds between glances at an idle database, and between looks for runs whose time has come.
+GLANCE = 0.05
+LOOK = 0.5
+
+
+@dataclass(slots=True)
+class Pool:
+    """A worker's threads. They stop when the driver's `stopping` is set.
+
+    Args:
+        worker: what claims and drives.
+        concurrency: how many runs are driven at once.
+        limits: by workflow, how many of its runs may be driven at once, by all processes.
+        sweep_every: seconds between looks for stuck runs.
+        grace: seconds that effects under way have, once it has to stop.
+    """
+
+    worker: Worker
+    concurrency: int
+    limits: Mapping[str, int]
+    sweep_every: float
+    grace: float
+    _driven: dict[int, Snapshot] = field(default_factory=dict)
+    _ended: threading.Condition = field(default_factory=threading.Condition)
+    _broken: StoreError | None = None
+
+    def run(self, *, until_idle: bool) -> None:
+        """Drive whatever is due, the oldest first; for ever, or until nothing is due.
+
+        Raises:
+            StoreError: the database cannot be worked on; runs under way were given back.
+        """
+        stopping = self.worker.driver.stopping
+        changes = Changes(self.worker.driver.store.file)
+        ticker = BackgroundScheduler(timezone=UTC, daemon=True)
+        ticker.add_job(self._sweep, "interval", seconds=self.sweep_every, coalesce=True)
+        ticker.start()
+        self._sweep()
+        try:
+            while not stopping.is_set():
+                started = self._start_due()
+                if until_idle and not started and not self._driven:
+                    break
+                self._wait(changes)
+        finally:
+            stopping.set()
+            ticker.shutdown(wait=False)
+            changes.close()
+            self._drain()
+        if self._broken is not None:
+            raise self._broken
+
+    def _sweep(self) -> None:
+        try:
+            self.worker.sweep()
+        except DatabaseMoved as moved:
+            self._broken = moved
+            self.worker.driver.stopping.set()
+        except StoreError as error:
+            log.warning("Stuck runs were not looked for, the next sweep will: %s", error)
+
+    def _start_due(self) -> bool:
+        """Fill the free places with due runs. False if there was none."""
+        started = False
+        while len(self._driven) < self.concurrency and not self.worker.driver.stopping.is_set():
+            try:
+                snapshot = self.worker.next_due(self.limits)
+            except StoreError as error:
+                log.warning("No run was claimed: %s", error)
+                return True
+            if snapshot is None:
+                return started
+            started = True
+            number = snapshot.run.number
+            self._driven[number] = snapshot
+            name = f"stepwell-run-{number}"
+            threading.Thread(target=self._drive, args=[snapshot], name=name, daemon=True).start()
+        return started
+
+    def _drive(self, snapshot: Snapshot) -> None:
+        try:
+            self.worker.drive(snapshot)
+        except StepwellError as error:
+            log.error("Run %s: %s", snapshot.run.id, error)  # noqa: TRY400 - no traceback for it
+        finally:
+            with self._ended:
+                del self._driven[snapshot.run.number]
+                self._ended.notify_all()
+
+    def _wait(self, changes: Changes) -> None:
+        """Until a place is free, something was committed, or it is time to look again."""
+        until = clock.monotonic() + LOOK
+        while not self.worker.driver.stopping.is_set() and clock.monotonic() < until:
+            is_full = len(self._driven) >= self.concurrency
+            with self._ended:
+                if self._ended.wait(GLANCE):
+                    return
+            if not is_full and changes.any():
+                return
+
+    def _drain(self) -> None:
+        """Let effects under way end, then give the rest back."""
+        self.worker.driver.leases.wake()
+        until = clock.monotonic() + self.grace
+        with self._ended:
+            while self._driven and clock.monotonic() < until:
+                self._ended.wait(GLANCE)
+            left = list(self._driven.values())
+        for snapshot in left:
+            self.worker.driver.hand_back(snapshot, "it had no time left")
