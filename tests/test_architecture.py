@@ -54,6 +54,7 @@ ORDER = (
     "worker",
     "pool",
     "watch",
+    "decisions",
     "engine",
     "cli",
     "__init__",

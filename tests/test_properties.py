@@ -1,7 +1,7 @@
 """Any run at all: random replies, calls, failures, denials, caps and crashes, step by step.
 
 `Journey` plays the model, the tools, the people and the fate of one run, in memory. After every
-transition what must always hold is checked, and at the end that the run can still be finished.
+step what must always hold is checked, and at the end that the run can still be finished.
 `StoredJourney` does the same on a real database, which must always tell the same story.
 """
 
@@ -12,9 +12,8 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, event, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from in_memory import KIT, LOST, POLICY, InMemory, agent
 from test_machine import ENDED, TABLE
 from ulid import ULID
@@ -41,6 +40,7 @@ from stepwell.decide import (
     Record,
     Replied,
     RunCalls,
+    Wait,
     conclude,
 )
 from stepwell.envelope import failure, success
@@ -53,9 +53,15 @@ from stepwell.store import Store
 from stepwell.transcript import problems
 
 pytestmark = pytest.mark.timeout(600)  # a failure is made small before it is shown
-settings.register_profile("journey", deadline=None, suppress_health_check=list(HealthCheck))
-PURE = settings(settings.get_profile("journey"), max_examples=150, stateful_step_count=40)
-STORED = settings(settings.get_profile("journey"), max_examples=30, stateful_step_count=30)
+LOOSE = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def often(common, *rare, weight=6):
+    """One of them, mostly the first."""
+    return st.sampled_from([common] * weight + list(rare)).flatmap(
+        lambda choice: choice if isinstance(choice, st.SearchStrategy) else st.just(choice)
+    )
+
 
 ODD_TEXT = st.sampled_from(["", " ", "hi", "\udcff\0", "e\u0301"])
 IDS = st.sampled_from(["", "", "k", "call_1", "call_2", "call_3", "call_7"])
@@ -69,46 +75,35 @@ ARGUMENTS = {
 }
 VALID = st.sampled_from([(name, a) for name, given in ARGUMENTS.items() for a in given])
 INVALID = st.sampled_from(
-    [
-        ("pay", {"amount": "1"}),
-        ("wire", "{"),
-        ("look", None),
-        ("nobody", {}),
-        ("", "[1]"),
-        ("pay", "NaN"),
-    ]
-)
-CALLS = st.builds(lambda pair, id_: ToolCall(*pair, id_), VALID | VALID | VALID | INVALID, IDS)
-USAGE = st.builds(
-    Usage,
-    st.integers(0, 999),
-    st.integers(0, 99),
-    st.integers(0, 99),
-    st.sampled_from([None, Decimal(0), Decimal("0.000123")]),
-)
-STOPS = st.sampled_from([None] * 8 + list(StopReason))
-REPLIES = st.builds(
-    Reply, ODD_TEXT, st.lists(CALLS, max_size=6) | st.lists(CALLS, min_size=1, max_size=3),
-    st.none() | ODD_TEXT, STOPS, USAGE, st.none() | st.just({"type": "thinking", "data": "X"}),
+    [("pay", {"amount": "1"}), ("wire", "{"), ("look", None), ("nobody", {}), ("", "[1]"), ("pay", "NaN")]
+)  # fmt: skip
+CALLS = st.builds(lambda pair, id_: ToolCall(*pair, id_), often(VALID, INVALID), IDS)
+PRICES = st.sampled_from([None, Decimal(0), Decimal("0.000123")])
+USAGE = st.builds(Usage, st.integers(0, 999), st.integers(0, 99), st.integers(0, 99), PRICES)
+RAW = st.none() | st.just({"type": "thinking", "data": "X"})
+REPLIES = often(
+    st.builds(Reply, ODD_TEXT, st.lists(CALLS, min_size=1, max_size=6), st.none() | ODD_TEXT,
+              often(None, *StopReason, weight=20), USAGE, RAW),
+    st.builds(Reply, ODD_TEXT, stop=often(None, *StopReason, weight=3), usage=USAGE, raw=RAW),
+    weight=8,
 )  # fmt: skip
 FAULTS = st.builds(
     lambda retryable, after: ProviderError("No.", kind="x", retryable=retryable, retry_after=after),
-    st.sampled_from([True, True, True, False]),
+    often(st.just(True), False),
     st.sampled_from([None, 0, 0.0004, 9, 11, 7200]),
 )
 RESULTS = st.sampled_from([None, "fine", {"a": [1]}, "x" * 30_000, "\u0000" * 10])
+FINDINGS = st.sampled_from([Happened("it did"), DidNotHappen(), NotKnown("who knows")])
 JITTER = st.floats(0, 1, exclude_max=True)
 DECISIONS = st.builds(
     Decision,
     verdict=st.sampled_from(list(Verdict)),
-    edit=st.sampled_from([None, None, None, {"amount": 7}, {"row": 3}, {"amount": "x"}]),
+    edit=often(st.none(), {"amount": 7}, {"row": 3}, {"amount": "x"}),
     reason=ODD_TEXT,
-    all_of_tool=st.sampled_from([False, False, True]),
-    happened=st.sampled_from([False, False, True]),
+    all_of_tool=often(st.just(False), True),
+    happened=often(st.just(False), True, weight=3),
     result=st.sampled_from([None, "it did \udcff"]),
 )
-POLICIES = st.sampled_from([ApprovePolicy.PARK] * 3 + [ApprovePolicy.ALL, ApprovePolicy.DENY])
-FINDINGS = st.sampled_from([Happened("it did"), DidNotHappen(), NotKnown("who knows")])
 
 
 @tool(reconcile=lambda _context: NotKnown())
@@ -117,31 +112,34 @@ def book(amount: int) -> str:
     return f"booked {amount}"
 
 
-class Journey(RuleBasedStateMachine):
+@st.composite
+def worlds(draw):
+    """How a run may be started."""
+    always = draw(st.sampled_from([[], [], ["look", "book"]]))
+    approvals = Approvals(always=always, expire_after=timedelta(hours=1))
+    workflow = agent(tools=[*KIT, book], parallel=draw(st.integers(1, 4)), approvals=approvals)
+    options = {
+        "max_turns": draw(often(st.integers(5, 30), st.integers(0, 4), weight=2)),
+        "max_tool_calls": draw(often(st.integers(10, 60), st.integers(0, 9), weight=2)),
+        "approve": draw(often(st.just(ApprovePolicy.PARK), *ApprovePolicy)),
+    }
+    return workflow, options
+
+
+class Journey:
     """One run and all that may happen to it."""
 
-    @initialize(
-        parallel=st.integers(1, 4),
-        max_turns=st.integers(0, 8),
-        max_tool_calls=st.integers(0, 12),
-        approve=POLICIES,
-        always=st.sampled_from([[], [], ["look", "book"]]),
-    )
-    def begin(self, parallel, always, **options):
-        approvals = Approvals(always=always, expire_after=timedelta(hours=1))
-        self.run = InMemory(
-            agent(tools=[*KIT, book], parallel=parallel, approvals=approvals), **options
-        )
+    def __init__(self, draw):
+        self.draw = draw
+        workflow, options = draw(worlds())
+        self.run = InMemory(workflow, **options)
         self.begun: set[int] = set()  # calls that this driver has handed to their tools
         self.asked: set[int] = set()  # calls whose tool is finding out what became of them
         self.starts: Counter[int] = Counter()
         self.again: Counter[int] = Counter()  # how often somebody said: run it again
         self.model_calls = 0
-        self.decided = None, None
         self.checked = 1
         self.stale = None
-
-    # -- what the rules are made of
 
     @property
     def snapshot(self):
@@ -152,166 +150,147 @@ class Journey(RuleBasedStateMachine):
         return self.run.snapshot.run
 
     def apply(self, change, *, driven=True):
+        event(change.trigger)
         self.run.apply(change)
 
     def conclude(self, outcome, jitter=0.5):
         run = self.run
         self.apply(conclude(run.workflow, run.snapshot, outcome, run.now, POLICY, jitter))
 
-    def hand_out(self, calls):
-        """What the performer does with a command: calls that it has not begun are begun."""
-        for call in calls:
-            if call.number in self.begun:
-                continue
-            self.begun.add(call.number)
-            self.starts[call.number] += 1
-            self.check_permission(call)
-
-    def check_permission(self, call):
-        tool = self.run.workflow.toolbox[call.tool]
-        tool.parameters.validate(call.effective)
-        needs = (
-            tool.needs_approval(call.effective) or call.tool in self.run.workflow.approvals.always
-        )
-        given = [
-            a for a in self.snapshot.approvals.values()
-            if a.call == call.number and a.status == "approved"
-        ]  # fmt: skip
-        if given:
-            assert given[-1].digest == digest(call.tool, call.effective)
-        elif needs:
-            covered = call.tool in self.snapshot.blanket or self.row.approve == "all"
-            assert covered or tool.safe_to_repeat, "it ran although nobody agreed"
-            assert covered or self.starts[call.number] > 1 or call.restarted_seq, "nobody agreed"
-
-    def is_due(self):
-        parked = self.row.state == "awaiting_approval"
-        waits = self.row.not_before is not None and self.row.not_before > self.run.now
-        idle = self.row.owner is None and self.row.state not in ENDED
-        return idle and not waits and not (parked and self.row.not_before is None)
+    # -- what can happen
 
     def is_driven(self):
         return self.row.owner is not None
 
-    def command(self):
-        """What is to be done next; decided once for each state and time."""
-        if self.decided[0] != (self.row, self.run.now):
-            self.decided = (self.row, self.run.now), self.run.command()
-        return self.decided[1]
+    def is_due(self):
+        parked = self.row.state == "awaiting_approval"
+        waits = self.row.not_before is not None and self.row.not_before > self.run.now
+        idle = not self.is_driven() and self.row.state not in ENDED
+        return idle and not waits and not (parked and self.row.not_before is None)
 
-    def wants(self, kind):
-        return self.is_driven() and isinstance(self.command(), kind)
+    def possible(self):
+        """What may happen next, the likelier the more often it is in the list."""
+        live = self.row.state not in ENDED
+        actions = [self.time_passes]
+        if self.is_due():
+            actions += [self.claim] * 4
+        if self.is_driven():
+            actions += [self.drive] * 20 + [self.lose_the_driver] * 2
+        if self.run.open:
+            actions += [self.a_person_decides] * 6
+        if self.row.state in {"capped", "failed"}:
+            actions += [self.a_person_resumes] * 3
+        if live and self.row.seq > 15:
+            actions += [self.a_person_cancels]
+        return actions
+
+    def step(self):
+        self.draw(st.sampled_from(self.possible()))()
+        self.check()
 
     # -- the driver
 
-    @precondition(lambda self: self.is_due())
-    @rule()
     def claim(self):
         self.begun.clear()
         self.asked.clear()
         self.run.claim()
 
-    @precondition(lambda self: self.wants(Record))
-    @rule()
-    def record(self):
-        self.apply(self.command().change)
+    def drive(self):
+        match self.run.command():
+            case Record(change):
+                self.apply(change)
+            case AskModel():
+                self.model_calls += 1
+                if self.draw(often(st.just(False), True)):
+                    self.conclude(Faulted(self.draw(FAULTS), None), self.draw(JITTER))
+                else:
+                    self.conclude(Replied(self.draw(REPLIES), "scripted:test", "scripted"))
+            case RunCalls(calls):
+                self.hand_out(calls)
+                if self.asked and self.draw(st.booleans()):
+                    self.a_tool_finds_out()
+                else:
+                    self.a_call_ends(self.draw(st.sampled_from(calls)))
+            case Reconcile(calls):
+                self.asked |= {call.number for call in calls}
+                self.a_tool_finds_out()
+            case Wait(until):
+                self.run.now = until
 
-    @precondition(lambda self: self.wants(AskModel))
-    @rule(reply=REPLIES)
-    def reply(self, reply):
-        self.model_calls += 1
-        self.conclude(Replied(reply, "scripted:test", "scripted"))
+    def hand_out(self, calls):
+        """What the performer does with a command: calls that it has not begun are begun."""
+        for call in calls:
+            if call.number not in self.begun:
+                self.begun.add(call.number)
+                self.starts[call.number] += 1
+                self.check_permission(call)
 
-    @precondition(lambda self: self.wants(AskModel))
-    @rule(error=FAULTS, jitter=JITTER)
-    def fault(self, error, jitter):
-        self.model_calls += 1
-        self.conclude(Faulted(error, None), jitter)
-
-    @precondition(lambda self: self.wants(RunCalls))
-    @rule(data=st.data(), result=RESULTS, notes=st.sampled_from([(), (), ("a note",)]))
-    def a_call_ends(self, data, result, notes):
-        calls = self.command().calls
-        self.hand_out(calls)
-        call = data.draw(st.sampled_from(calls))
+    def a_call_ends(self, call):
         safe = self.run.workflow.toolbox[call.tool].safe_to_repeat
         kinds = ["ok", "ok", "error"] if safe else ["ok", "ok", "error", "in_doubt"]
-        status = CallStatus(data.draw(st.sampled_from(kinds)))
-        outcome = success(result) if status is CallStatus.OK else failure("boom", "It failed.")
+        status = CallStatus(self.draw(st.sampled_from(kinds)))
+        good = status is CallStatus.OK
+        outcome = success(self.draw(RESULTS)) if good else failure("boom", "It failed.")
+        notes = self.draw(often(st.just(()), ("a note",), weight=2))
         self.begun.discard(call.number)
         self.conclude(CallEnded(call.number, status, outcome, notes, 5))
 
-    @precondition(lambda self: self.wants(Reconcile) or (self.asked and self.wants(RunCalls)))
-    @rule(data=st.data(), finding=FINDINGS)
-    def a_tool_finds_out(self, data, finding):
-        command = self.command()
-        if isinstance(command, Reconcile):
-            self.asked |= {call.number for call in command.calls}
-        number = data.draw(st.sampled_from(sorted(self.asked)))
+    def a_tool_finds_out(self):
+        number = self.draw(st.sampled_from(sorted(self.asked)))
+        finding = self.draw(FINDINGS)
         self.asked.remove(number)
         self.again[number] += isinstance(finding, DidNotHappen)
         self.conclude(Reconciled(number, finding))
 
     # -- fate
 
-    @rule(seconds=st.sampled_from([0.001, 1, 15, 600, 3600, 7200]))
-    def time_passes(self, seconds):
+    def time_passes(self):
+        seconds = self.draw(st.sampled_from([0.001, 1, 15, 600, 3600, 7200]))
         self.run.now += timedelta(seconds=seconds)
 
-    @precondition(lambda self: self.is_driven())
-    @rule(jitter=st.none() | JITTER, inside=st.booleans(), stop=st.sampled_from([0, 0, 0, 1]))
-    def the_driver_is_lost(self, jitter, inside, stop):
-        command = self.command()
-        if inside and isinstance(command, RunCalls):
-            self.hand_out(command.calls)
-        if inside and isinstance(command, AskModel):
-            self.model_calls += 1
+    def lose_the_driver(self):
+        command, run = self.run.command(), self.run
+        if self.draw(st.booleans()):  # in the middle of an effect, or before it
+            if isinstance(command, RunCalls):
+                self.hand_out(command.calls)
+            self.model_calls += isinstance(command, AskModel)
         self.remember(command)
-        run = self.run
-        event("interrupted" if stop else f"lost in {self.row.state}")
-        if stop:
+        if self.draw(often(st.just(False), True, weight=3)):
             self.apply(interrupt(run.snapshot, "SIGTERM", run.now))
         else:
+            jitter = self.draw(st.none() | JITTER)
             self.apply(take_over(run.snapshot, LOST, run.now, POLICY, jitter))
 
     def remember(self, command):
         """What the lost driver would still like to record, should it wake up."""
-        before = copy.deepcopy(self.snapshot)
+        before, run = copy.deepcopy(self.snapshot), self.run
         if isinstance(command, Record):
             self.stale = before, command.change
         elif isinstance(command, RunCalls):
             outcome = CallEnded(command.calls[0].number, CallStatus.OK, success("late"), (), 5)
-            self.stale = (
-                before,
-                conclude(self.run.workflow, before, outcome, self.run.now, POLICY, 0),
-            )
+            self.stale = before, conclude(run.workflow, before, outcome, run.now, POLICY, 0)
 
     # -- people
 
-    @precondition(lambda self: self.run.open)
-    @rule(data=st.data(), decision=DECISIONS)
-    def a_person_decides(self, data, decision):
-        run = self.run
-        question = data.draw(st.sampled_from(run.open))
+    def a_person_decides(self):
+        run, decision = self.run, self.draw(DECISIONS)
+        question = self.draw(st.sampled_from(run.open))
         try:
             change = decide_approval(
                 run.workflow, run.snapshot, question.number, decision, "ann", run.now
             )
         except (ApprovalClosed, InvalidDecision):
             return
-        if question.kind == "in_doubt" and decision.verdict == "approve" and not decision.happened:
-            self.again[question.call] += 1
+        again = question.kind == "in_doubt" and decision.verdict == "approve"
+        self.again[question.call] += again and not decision.happened
         self.apply(change, driven=False)
 
-    @precondition(lambda self: self.row.state in {"capped", "failed"})
-    @rule(turns=st.integers(0, 3), tool_calls=st.integers(0, 3))
-    def a_person_resumes(self, turns, tool_calls):
+    def a_person_resumes(self):
+        turns, tool_calls = self.draw(st.integers(0, 5)), self.draw(st.integers(0, 5))
         change = resume(self.snapshot, self.run.now, "ann", turns, tool_calls)
         if change is not None:
             self.apply(change, driven=False)
 
-    @precondition(lambda self: self.row.state not in ENDED and self.row.seq > 6)
-    @rule()
     def a_person_cancels(self):
         if self.is_driven():
             self.request_cancel()
@@ -323,7 +302,14 @@ class Journey(RuleBasedStateMachine):
 
     # -- what always holds
 
-    @invariant()
+    def check(self):
+        self.every_transition_is_in_the_table()
+        self.the_transcript_is_legal()
+        self.an_end_leaves_nothing_open()
+        self.a_parked_run_waits_for_somebody()
+        self.effects_are_as_the_ledger_says()
+        self.limits_hold()
+
     def every_transition_is_in_the_table(self):
         for change in self.run.history[self.checked :]:
             before, after = change.before, change.run
@@ -333,124 +319,103 @@ class Journey(RuleBasedStateMachine):
             assert after.updated_at >= before.updated_at
         self.checked = len(self.run.history)
 
-    @invariant()
     def the_transcript_is_legal(self):
         complete = self.row.state in {"awaiting_model", "summarising"} | ENDED
         assert problems(self.snapshot.transcript, complete=complete) == []
 
-    @invariant()
     def an_end_leaves_nothing_open(self):
-        if self.row.state in ENDED:
+        row, ended = self.row, self.row.state in ENDED
+        assert (row.finished_at is not None) == ended
+        if ended:
             assert all(call.status.final for call in self.snapshot.batch.values())
-            assert self.run.open == []
-            assert self.row.finished_at is not None
-        assert (self.row.finished_at is not None) == (self.row.state in ENDED)
-        if self.row.state in ENDED:
-            assert (self.row.owner, self.row.lease_until, self.row.reserved_turns) == (
-                None,
-                None,
-                0,
-            )
+            assert (self.run.open, row.owner, row.lease_until) == ([], None, None)
 
-    @invariant()
     def a_parked_run_waits_for_somebody(self):
-        if self.row.state == "awaiting_approval":
-            deadlines = [a.expires_at for a in self.run.open if a.expires_at]
-            assert self.run.open
-            assert self.row.not_before == min(deadlines, default=None)
-            assert not any(call.status == "running" for call in self.snapshot.batch.values())
-        else:
+        if self.row.state != "awaiting_approval":
             assert self.run.open == []
+            return
+        deadlines = [a.expires_at for a in self.run.open if a.expires_at]
+        assert self.run.open
+        assert self.row.not_before == min(deadlines, default=None)
+        assert not any(call.status == "running" for call in self.snapshot.batch.values())
 
-    @invariant()
-    def no_effect_is_repeated_unless_it_is_safe_or_a_person_said_so(self):
-        for call in self.snapshot.batch.values():
-            safe = self.run.workflow.toolbox.get(call.tool)
-            if safe is None or not safe.safe_to_repeat:
-                assert self.starts[call.number] <= 1 + self.again[call.number]
+    def check_permission(self, call):
+        """A call begins only with valid arguments, and where it needs a person, with these."""
+        workflow = self.run.workflow
+        a_tool = workflow.toolbox[call.tool]
+        a_tool.parameters.validate(call.effective)
+        needed = a_tool.needs_approval(call.effective) or call.tool in workflow.approvals.always
+        said = [a for a in self.snapshot.approvals.values() if a.call == call.number]
+        given = [a for a in said if a.status == "approved"]
+        assert all(a.digest == digest(call.tool, call.effective) for a in given[-1:])
+        covered = call.tool in self.snapshot.blanket or self.row.approve == "all"
+        assert given or covered or not needed
 
-    @invariant()
-    def what_is_said_not_to_have_run_has_not(self):
+    def effects_are_as_the_ledger_says(self):
         for call in self.snapshot.batch.values():
+            a_tool = self.run.workflow.toolbox.get(call.tool)
+            starts, again = self.starts[call.number], self.again[call.number]
+            if a_tool is None or not a_tool.safe_to_repeat:
+                assert starts <= 1 + again
             kind = ((call.outcome or {}).get("error") or {}).get("type")
-            if call.status in {"denied", "waiting"} or (
-                call.status == "not_run" and kind != "did_not_happen"
-            ):
-                assert self.starts[call.number] <= self.again[call.number]
+            if kind != "did_not_happen" and call.status in {"denied", "waiting", "not_run"}:
+                assert starts <= again
 
-    @invariant()
     def limits_hold(self):
         row = self.row
         assert row.used.turns + row.reserved_turns <= row.max_turns
         assert self.model_calls <= row.used.turns + row.reserved_turns
-        assert row.used.tool_calls <= row.max_tool_calls
-        assert len(self.starts) <= row.used.tool_calls
+        assert len(self.starts) <= row.used.tool_calls <= row.max_tool_calls
 
-    def teardown(self):
+    def finish(self):
         """However it came about, the run can be brought to an end with what is recorded."""
+        event(f"at last {self.row.state}")
         for _ in range(200):
             if self.row.state in ENDED:
                 return
             self.one_good_step()
-            self.every_transition_is_in_the_table()
-            self.the_transcript_is_legal()
+            self.check()
         pytest.fail(f"the run does not end: {self.row}")
 
     def one_good_step(self):
-        if self.run.open and not self.is_driven():
-            number = self.run.open[0].number
-            decision = Decision(verdict=Verdict.DENY)
-            run = self.run
-            if self.is_due():  # too late for a person: a driver lets it expire
-                self.claim()
-                return
-            change = decide_approval(run.workflow, run.snapshot, number, decision, "ann", run.now)
-            self.apply(change, driven=False)
-        elif not self.is_driven():
-            self.run.now = max(self.run.now, self.row.not_before or self.run.now)
+        run = self.run
+        if self.is_due():
             self.claim()
-        elif isinstance(command := self.command(), Record):
-            self.apply(command.change)
-        elif isinstance(command, AskModel):
-            self.conclude(Replied(Reply("done"), "scripted:test", "scripted"))
-        elif isinstance(command, RunCalls):
-            outcome = CallEnded(command.calls[0].number, CallStatus.OK, success(None), (), 5)
-            self.conclude(outcome)
-        elif isinstance(command, Reconcile):
-            self.conclude(Reconciled(command.calls[0].number, NotKnown()))
+        elif self.run.open and not self.is_driven():
+            number, no = run.open[0].number, Decision(verdict=Verdict.DENY)
+            self.apply(
+                decide_approval(run.workflow, run.snapshot, number, no, "ann", run.now),
+                driven=False,
+            )
+        elif not self.is_driven():
+            run.now = self.row.not_before
         else:
-            self.run.now = command.until
+            self.one_good_effect()
 
-
-Journey.TestCase.settings = PURE
-TestJourney = Journey.TestCase
-
-
-@pytest.fixture(scope="module", autouse=True)
-def store(tmp_path_factory):
-    opened = Store(tmp_path_factory.mktemp("journeys") / "runs.db", synchronous="off")
-    StoredJourney.store = opened
-    yield opened
-    opened.close()
+    def one_good_effect(self):
+        match self.run.command():
+            case Record(change):
+                self.apply(change)
+            case AskModel():
+                self.model_calls += 1
+                self.conclude(Replied(Reply("done"), "scripted:test", "scripted"))
+            case RunCalls(calls):
+                self.hand_out(calls)
+                self.conclude(CallEnded(calls[0].number, CallStatus.OK, success(None), (), 5))
+            case Reconcile(calls):
+                self.conclude(Reconciled(calls[0].number, NotKnown()))
+            case Wait(until):
+                self.run.now = until
 
 
 class StoredJourney(Journey):
-    """The same on a real database: after every transition it alone would give this snapshot."""
+    """The same on a real database: after every step it alone would give this snapshot."""
 
-    store: Store
-
-    @initialize(
-        parallel=st.integers(1, 4),
-        max_turns=st.integers(1, 8),
-        max_tool_calls=st.integers(1, 12),
-        approve=POLICIES,
-        always=st.sampled_from([[], [], ["look", "book"]]),
-    )
-    def begin(self, parallel, always, **options):
-        super().begin(parallel, always, **options)
+    def __init__(self, draw, store):
+        super().__init__(draw)
+        self.store = store
         [first] = self.run.history
-        begun = self.store.begin(replace(first, run=replace(first.run, id=str(ULID()))))
-        self.run.snapshot.run = begun
+        self.run.snapshot.run = store.begin(replace(first, run=replace(first.run, id=str(ULID()))))
         self.claim()
 
     def apply(self, change, *, driven=True):
@@ -461,36 +426,34 @@ class StoredJourney(Journey):
         assert self.store.request_cancel(self.row.number, "bob")
         super().request_cancel()
 
-    @precondition(lambda self: self.is_due())
-    @rule()
+    def try_to_claim(self):
+        until = self.run.now + timedelta(seconds=30)
+        return self.store.claim(["w"], self.run.now, until, self.row.number)
+
     def claim(self):
         self.begun.clear()
         self.asked.clear()
-        until = self.run.now + timedelta(seconds=30)
-        claimed = self.store.claim(["w"], self.run.now, until, self.row.number)
+        claimed, fence = self.try_to_claim(), self.row.fence + 1
         assert claimed is not None
-        assert claimed.run == replace(
-            self.row, owner=claimed.run.owner, lease_until=until, fence=self.row.fence + 1
-        )
+        mine = {"owner": claimed.run.owner, "lease_until": claimed.run.lease_until}
+        assert claimed.run == replace(self.row, fence=fence, **mine)
         self.run.snapshot = claimed
 
-    @precondition(lambda self: not self.is_due() and not self.is_driven())
-    @rule()
-    def nobody_else_may_claim_it(self):
-        until = self.run.now + timedelta(seconds=30)
-        assert self.store.claim(["w"], self.run.now, until, self.row.number) is None
+    def possible(self):
+        late = [self.a_late_writer_changes_nothing] * 3 if self.stale else []
+        return [*super().possible(), *late]
 
-    @precondition(lambda self: self.stale is not None)
-    @rule()
     def a_late_writer_changes_nothing(self):
         snapshot, change = self.stale
         self.stale = None
         with pytest.raises(LeaseLost):
             self.store.record(snapshot, change)
 
-    @invariant()
-    def the_database_tells_the_same_story(self):
+    def check(self):
+        super().check()
         assert told(self.store.load(self.row.number)) == told(self.snapshot)
+        if not self.is_due():
+            assert self.try_to_claim() is None
 
 
 def told(snapshot):
@@ -509,5 +472,26 @@ def told(snapshot):
     }
 
 
-StoredJourney.TestCase.settings = STORED
-TestStoredJourney = StoredJourney.TestCase
+@settings(LOOSE, max_examples=150)
+@given(st.data(), st.integers(1, 60))
+def test_any_run(data, steps):
+    journey = Journey(data.draw)
+    for _ in range(steps):
+        journey.step()
+    journey.finish()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    opened = Store(tmp_path_factory.mktemp("journeys") / "runs.db", synchronous="off")
+    yield opened
+    opened.close()
+
+
+@settings(LOOSE, max_examples=25)
+@given(st.data(), st.integers(10, 50))
+def test_any_run_on_a_real_database(store, data, steps):
+    journey = StoredJourney(data.draw, store)
+    for _ in range(steps):
+        journey.step()
+    journey.finish()

@@ -1,7 +1,7 @@
 """The facade that users, the command line and the web call."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -11,25 +11,23 @@ from typing import Any, Self, Unpack
 from ulid import ULID
 
 from stepwell import clock
-from stepwell.approval import Decision, Verdict, decide_approval
-from stepwell.change import Change
+from stepwell.approval import Decision, Verdict
+from stepwell.decisions import Decider, ask, decide
 from stepwell.driver import Driver
-from stepwell.errors import ApprovalClosed, KeyConflict, LeaseLost, UnknownWorkflow
+from stepwell.errors import KeyConflict, LeaseLost, UnknownWorkflow
 from stepwell.gate import ModelGate
 from stepwell.intervention import RunOptions, cancel, new_run, resume, start
 from stepwell.lease import Leases
 from stepwell.machine import State
 from stepwell.messages import OnText
 from stepwell.settings import Settings, load
-from stepwell.snapshot import ApprovalKind, ApprovePolicy, Snapshot
+from stepwell.snapshot import ApprovePolicy
 from stepwell.store import TRIES, Store, find, inspect
 from stepwell.store.connections import database_file
 from stepwell.views import ApprovalView, HistoryEntry, Run, RunDetail
 from stepwell.watch import OnTransition, Watch
 from stepwell.worker import Worker
 from stepwell.workflow import Workflow, model_name, registered
-
-Decider = Callable[[ApprovalView], bool | Decision | None]
 
 _NOT_GIVEN: Any = object()
 
@@ -246,24 +244,7 @@ class Engine:
         by: str | None = None,
     ) -> ApprovalView:
         """Give a person's whole answer to one question. See `approve`."""
-        with self.store.reading() as connection:
-            asked = find.question(connection, id)
-        if asked.status != "pending":
-            raise ApprovalClosed(
-                f"Question {asked.id} is closed: {asked.status}"
-                f"{f' by {asked.decided_by}' if asked.decided_by else ''}. Nothing was changed.",
-                f"See `stepwell show {asked.run}`.",
-            )
-        place = int(asked.id.rpartition("-q")[2])
-
-        def decided(snapshot: Snapshot) -> Change:
-            name = snapshot.run.workflow
-            workflow = self.workflows.get(name, Workflow(name))
-            return decide_approval(workflow, snapshot, place, answer, by, clock.now())
-
-        self.store.revise(self._number(asked.run), decided)
-        with self.store.reading() as connection:
-            return find.question(connection, asked.id)
+        return decide(self.store, self.workflows, id, answer, by)
 
     def get(self, run: str) -> RunDetail:
         """One run with everything in it. `run` is an id, the beginning of one, or "last"."""
@@ -277,7 +258,6 @@ class Engine:
             return inspect.runs(
                 connection,
                 clock.now(),
-                self.settings.lease,
                 state=None if state is None else State(state),
                 workflow=workflow,
                 limit=limit,
@@ -312,22 +292,8 @@ class Engine:
         while True:
             watch.catch_up()
             worker.advance(watch.number, watch.catch_up)
-            run = self._detail(watch.number)
-            waiting = run.state == State.AWAITING_APPROVAL and decider is not None
-            if not waiting or not self._ask(run, decider):
-                return run
-
-    def _ask(self, run: RunDetail, decider: Decider | None) -> bool:
-        """Whether the caller's function answered any of a run's questions."""
-        answered = False
-        for question in self.approvals(run.id):
-            said = decider(question) if decider else None
-            if isinstance(said, bool) and question.kind == ApprovalKind.APPROVAL:
-                said = Decision(verdict=Verdict.APPROVE if said else Verdict.DENY)
-            if isinstance(said, Decision):
-                self.decide(question.id, said, by="callback")
-                answered = True
-        return answered
+            if not ask(self.store, self.workflows, watch.number, decider):
+                return self._detail(watch.number)
 
     def _check_runnable(self, workflow: str, model: str | None) -> None:
         known = self.workflows.get(workflow)
@@ -372,7 +338,7 @@ class Engine:
 
     def _detail(self, number: int) -> RunDetail:
         with self.store.reading() as connection:
-            return inspect.detail(connection, number, clock.now(), self.settings.lease)
+            return inspect.detail(connection, number, clock.now())
 
 
 def _ignore(_news: object) -> None:

@@ -6,6 +6,8 @@ every ratio that of measurements made by turns.
 
 import argparse
 import json
+import os
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -152,6 +154,11 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, one object for each row")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter measurements")
     options = parser.parse_args()
+    if os.getloadavg()[0] > 1:
+        print(
+            "The machine is busy: a slow disk or a queue for the cores hides costs.",
+            file=sys.stderr,
+        )
     if not options.json:
         print(f"{'':38} {'Stepwell':>8}    {'floor':>8} {'ratio':>8}  target")
     for row in rows(QUICK if options.quick else FULL):

@@ -12,11 +12,17 @@ from tests.providers.strict_server import KEY, StrictServer
 APIS = ("anthropic", "openai", "openai-chat")
 
 
-@pytest.fixture
-def server() -> Iterator[StrictServer]:
+@pytest.fixture(scope="session")
+def one_server() -> Iterator[StrictServer]:
     started = StrictServer()
     yield started
     started.close()
+
+
+@pytest.fixture
+def server(one_server: StrictServer) -> StrictServer:
+    one_server.reset()
+    return one_server
 
 
 @pytest.fixture

@@ -59,17 +59,12 @@ class StrictServer:
         requests: what was asked, refused requests included.
         refused: why requests were refused.
         stream_as_asked: False for a server that does not know how to stream.
+        unknown_field: one that this server does not know, and refuses by this name.
     """
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
-        self.requests: list[Body] = []
-        self.refused: list[str] = []
-        self.headers: list[dict[str, str]] = []
-        self.issued = Issued()
-        self.stream_as_asked = True
-        self.models = ["served-model", "another-model"]
         self._lock = threading.Lock()
+        self.reset()
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -117,6 +112,17 @@ class StrictServer:
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
 
+    def reset(self) -> None:
+        """As if it had just been started."""
+        self.steps: list[Step] = []
+        self.requests: list[Body] = []
+        self.refused: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        self.issued = Issued()
+        self.stream_as_asked = True
+        self.unknown_field = ""
+        self.models = ["served-model", "another-model"]
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._http.server_port}"
@@ -130,6 +136,7 @@ class StrictServer:
             self.requests.append(body)
             api = APIS[path]
             try:
+                strict.need(self.unknown_field not in body, f"Unknown parameter: {self.unknown_field}")
                 api.check(body, self.issued)
             except Refused as refused:
                 self.refused.append(refused.message)

@@ -19,7 +19,7 @@ from stepwell.intervention import interrupt
 from stepwell.messages import Reply
 from stepwell.owner import CLOCK_TOLERANCE, Owner, is_gone, this_process
 from stepwell.store import Store
-from stepwell.store.claim import Owned
+from stepwell.store.claim import CLOCK_SLACK, Owned
 from stepwell.store.types import milliseconds
 from tests.processes import crowd, ending, python
 from tests.store.conftest import LEASE
@@ -147,12 +147,9 @@ def test_an_expired_lease_may_be_renewed_while_nobody_took_it(store: Store, begi
     assert store.renew({run.number: run.fence}, clock.now(), clock.now() + LEASE) == {1: None}
 
 
-def owned(owner: Owner, left: timedelta) -> Owned:
-    return Owned(1, 1, milliseconds(clock.now() + left), owner)
-
-
-def stuck(owner: Owner, left: timedelta = LEASE / 2) -> bool:
-    return owned(owner, left).is_stuck(clock.now(), LEASE.total_seconds())
+def stuck(owner: Owner, left: timedelta = LEASE, *, seen: timedelta = timedelta(0)) -> bool:
+    now = clock.now()
+    return Owned(1, 1, milliseconds(now + left), milliseconds(now + seen), owner).is_stuck(now)
 
 
 def test_a_living_owner_is_stuck_only_when_its_lease_is_over() -> None:
@@ -163,9 +160,27 @@ def test_a_living_owner_is_stuck_only_when_its_lease_is_over() -> None:
     assert stuck(me, -HOUR)
 
 
-def test_a_lease_from_a_clock_that_was_set_back_is_over() -> None:
+def test_a_lease_is_as_long_as_its_owner_wants_it(store: Store, begin) -> None:
+    """A reader whose own setting is shorter takes nothing away."""
+    begin()
+    now = clock.now()
+    with closing(Store(store.file)) as other:
+        assert other.claim(["w"], now, now + 100 * HOUR)
+    [one] = store.owned()
+    assert not one.is_stuck(now + 99 * HOUR)
+    assert one.is_stuck(now + 100 * HOUR)
+
+
+def test_a_lease_from_a_clock_that_was_set_back_is_over(store: Store, begin, claim) -> None:
     """C19: it would last an hour longer than any lease does."""
-    assert stuck(this_process(), HOUR)
+    assert stuck(this_process(), HOUR + LEASE, seen=HOUR)
+    assert not stuck(this_process(), seen=timedelta(milliseconds=CLOCK_SLACK))
+    begin()
+    future = clock.now() + HOUR
+    fence = claim(now=future).run.fence
+    assert store.owned()[0].is_stuck(clock.now())
+    store.renew({1: fence}, clock.now(), clock.now() + LEASE)
+    assert not store.owned()[0].is_stuck(clock.now())
 
 
 # -- owners

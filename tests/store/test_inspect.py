@@ -10,7 +10,6 @@ from stepwell import ProviderError, Verdict, clock
 from stepwell.decide import Faulted
 from stepwell.machine import State
 from stepwell.store import Store, inspect
-from tests.store.conftest import LEASE
 from tests.store.stepping import Stepping
 
 
@@ -27,7 +26,7 @@ def read(store: Store) -> Callable[..., Any]:
 def runs(read) -> Callable[..., list[Any]]:
     def _runs(**options: Any) -> list[Any]:
         asked = {"state": None, "workflow": None, "limit": 50} | options
-        found: list[Any] = read(inspect.runs, clock.now(), LEASE.total_seconds(), **asked)
+        found: list[Any] = read(inspect.runs, clock.now(), **asked)
         return found
 
     return _runs
@@ -35,7 +34,7 @@ def runs(read) -> Callable[..., list[Any]]:
 
 @pytest.fixture
 def detail(read) -> Callable[[Stepping], Any]:
-    return lambda run: read(inspect.detail, run.number, clock.now(), LEASE.total_seconds())
+    return lambda run: read(inspect.detail, run.number, clock.now())
 
 
 @pytest.fixture

@@ -11,12 +11,13 @@ from tests.tracing import tracing
 
 START = ["INSERT run", "INSERT transition", "INSERT message"]
 WORKER = ["INSERT worker"]
-CLAIM = ["UPDATE run"]
+CLAIM = ["UPDATE run", "UPDATE worker"]
+LOOK = ["UPDATE run"]
 REQUEST = ["UPDATE run", "INSERT transition", "INSERT message", "INSERT call"]
 RESULT = ["UPDATE run", "INSERT transition", "UPDATE call"]
 ANSWER = ["UPDATE run", "INSERT transition", "INSERT message"]
-# Beside the 2N + 1 of N rounds; the last claim finds that there is nothing more to do.
-BEFORE, AFTER = [START, WORKER, CLAIM], [CLAIM]
+# Beside the 2N + 1 of N rounds; at the end, a look whether there is more to do.
+BEFORE, AFTER = [START, WORKER, CLAIM], [LOOK]
 BYTES_A_ROUND = 1_300
 
 

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from stepwell.envelope import clean
+
 AppOption = Annotated[
     str | None,
     typer.Option("--app", help="Module that defines the workflows.", metavar="MODULE"),
@@ -22,12 +24,11 @@ QuestionArgument = Annotated[
         help="A question's id, or a run's id or 'last' with exactly one question.", metavar="ID"
     ),
 ]
-PositiveOption = Annotated[int, typer.Option(min=0)]
 
 
 def person(by: str | None) -> str:
     """The name that a decision is recorded under."""
     try:
-        return by or getpass.getuser()
+        return str(clean(by or getpass.getuser()))
     except (KeyError, OSError):  # a container's user may have no name
         return "somebody"

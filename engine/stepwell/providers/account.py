@@ -52,14 +52,14 @@ def account(
         ConfigurationError: there is no key, or one of the values cannot be used.
     """
     known = {**dotenv_values(root / ".env"), **os.environ}
-    base_url = (known.get(address) or "").strip() or None
-    if base_url and not base_url.lower().startswith(("http://", "https://")):
+    given, _, query = (known.get(address) or "").strip().partition("?")
+    if given and not given.lower().startswith(("http://", "https://")):
         raise ConfigurationError(f"{address} is no address that begins with http:// or https://.")
-    base_url, _, query = (base_url or "").partition("?")
+    base_url = given or None
     more = load().model_timeout, tuple(parse_qsl(query))
     found = next((name for name in keys if (known.get(name) or "").strip()), None)
     if found is None:
-        if not (keyless and base_url):
+        if not (keyless and given):
             raise ConfigurationError(
                 f"{model} needs an API key and {keys[0]} is not set.",
                 f"Set {keys[0]} in the environment or in {root / '.env'}.",
@@ -68,4 +68,4 @@ def account(
     key = str(known[found]).strip()
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ConfigurationError(f"{found} holds characters that no key has.", "Set it again.")
-    return Account(key, base_url or None, *more)
+    return Account(key, base_url, *more)

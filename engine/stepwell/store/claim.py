@@ -14,6 +14,8 @@ from stepwell.store.prepared import insert
 from stepwell.store.tables import worker
 from stepwell.store.types import milliseconds
 
+# Milliseconds that a clock may be set back by without anybody's losing a run.
+CLOCK_SLACK = 5_000
 _LIVE = ", ".join(f"'{state}'" for state in LIVE)
 _REGISTER = insert(worker)
 
@@ -48,7 +50,8 @@ _LATE = """
     UPDATE call SET late_outcome = :outcome
     WHERE run = :run AND number = :call AND late_outcome IS NULL"""
 _OWNED = text("""
-    SELECT r.number, r.fence, r.lease_until, w.host, w.boot, w.namespace, w.pid, w.started
+    SELECT r.number, r.fence, r.lease_until, w.seen_at,
+        w.host, w.boot, w.namespace, w.pid, w.started
     FROM run r JOIN worker w ON w.number = r.owner
     WHERE r.owner IS NOT NULL AND coalesce(:number, r.number) = r.number ORDER BY r.number""")
 
@@ -59,23 +62,24 @@ class Owned:
 
     Attributes:
         lease_until: when its lease ends, in milliseconds since 1970.
+        seen_at: when its owner last claimed or renewed anything, likewise.
     """
 
     number: int
     fence: int
     lease_until: int
+    seen_at: int
     owner: Owner
 
-    def is_stuck(self, now: datetime, longest: float) -> bool:
+    def is_stuck(self, now: datetime) -> bool:
         """Whether its owner is gone, or silent for longer than its lease.
 
-        Args:
-            now: the time.
-            longest: seconds; a lease that ends later than that from now was written by a clock
-                that has been set back since, and counts as over.
+        How long a lease is, is the owner's own setting, not the reader's. One that was given in
+        the future comes from a clock that has been set back since, and counts as over.
         """
-        left = (self.lease_until - milliseconds(now)) / 1000
-        return not 0 < left <= longest or is_gone(self.owner)
+        at = milliseconds(now)
+        is_over = self.lease_until <= at or self.seen_at > at + CLOCK_SLACK
+        return is_over or is_gone(self.owner)
 
 
 def register(cursor: sqlite3.Cursor, owner: Owner, now: datetime) -> int:
@@ -122,7 +126,10 @@ def claim(
         "limits": dumps(dict(limits)),
     }
     found = cursor.execute(_CLAIM, values).fetchall()
-    return int(found[0][0]) if found else None
+    if not found:
+        return None
+    cursor.execute(_SEEN, {"now": milliseconds(now), "owner": owner})
+    return int(found[0][0])
 
 
 def release(cursor: sqlite3.Cursor, owner: int, number: int, fence: int) -> None:
@@ -166,4 +173,7 @@ def keep_late(cursor: sqlite3.Cursor, number: int, call: int, outcome: Envelope)
 def owned(connection: Connection, number: int | None) -> list[Owned]:
     """Every run that has an owner, or the one asked for."""
     found = connection.execute(_OWNED, {"number": number})
-    return [Owned(n, fence, until, Owner(*owner)) for n, fence, until, *owner in found]
+    return [
+        Owned(number, fence, until, seen, Owner(*owner))
+        for number, fence, until, seen, *owner in found
+    ]

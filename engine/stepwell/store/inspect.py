@@ -54,7 +54,6 @@ def _runs() -> Select[Any]:
 def runs(
     connection: Connection,
     now: datetime,
-    longest_lease: float,
     *,
     state: State | None,
     workflow: str | None,
@@ -67,7 +66,7 @@ def runs(
     if workflow is not None:
         query = query.where(run.c.workflow == workflow)
     found = connection.execute(query).mappings()
-    return [Run(**_run_columns(row, now, longest_lease)) for row in found]
+    return [Run(**_run_columns(row, now)) for row in found]
 
 
 def input_of(connection: Connection, number: int) -> str:
@@ -76,10 +75,10 @@ def input_of(connection: Connection, number: int) -> str:
     return str(connection.execute(first).scalar_one())
 
 
-def detail(connection: Connection, number: int, now: datetime, longest_lease: float) -> RunDetail:
+def detail(connection: Connection, number: int, now: datetime) -> RunDetail:
     """One run with everything in it."""
     row = connection.execute(_runs().where(run.c.number == number)).mappings().one()
-    columns = _run_columns(row, now, longest_lease)
+    columns = _run_columns(row, now)
     id_ = columns["id"]
     wanted = select(call).where(call.c.run == number).order_by(call.c.number)
     lines = connection.execute(wanted).mappings().all()
@@ -141,14 +140,13 @@ def history(connection: Connection, number: int, after: int = 0) -> list[History
     return [_entry(row, steps[row["seq"]]) for row in connection.execute(query).mappings()]
 
 
-def _run_columns(row: RowMapping, now: datetime, longest_lease: float) -> dict[str, Any]:
+def _run_columns(row: RowMapping, now: datetime) -> dict[str, Any]:
     columns = {name: row[name] for name in _NAMES if name in row}
     owner = _owner(row)
     stuck = False
     if owner is not None and row["lease_until"] is not None:
-        until = milliseconds(row["lease_until"])
-        owned = Owned(row["number"], row["fence"], until, owner)
-        stuck = owned.is_stuck(now, longest_lease)
+        until, seen = milliseconds(row["lease_until"]), milliseconds(row["worker_seen_at"])
+        stuck = Owned(row["number"], row["fence"], until, seen, owner).is_stuck(now)
     return columns | {
         "owner": f"{owner.host}:{owner.pid}" if owner else None,
         "stuck": stuck,

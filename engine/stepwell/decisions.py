@@ -1,0 +1,76 @@
+"""Takes people's answers to questions, from anybody who knows an id or from a function."""
+
+from collections.abc import Callable, Mapping
+
+from stepwell import clock
+from stepwell.approval import Decision, Verdict, decide_approval
+from stepwell.change import Change
+from stepwell.errors import ApprovalClosed
+from stepwell.snapshot import ApprovalKind, ApprovalStatus, Snapshot
+from stepwell.store import Store, find, inspect
+from stepwell.views import ApprovalView
+from stepwell.workflow import Workflow
+
+Decider = Callable[[ApprovalView], bool | Decision | None]
+
+
+def decide(
+    store: Store,
+    workflows: Mapping[str, Workflow],
+    text: str,
+    decision: Decision,
+    by: str | None,
+) -> ApprovalView:
+    """Record a decision, and give the question as it then is.
+
+    Args:
+        store: where the run is.
+        workflows: by name, to check edited arguments.
+        text: the question's id, or that of a run with exactly one open question.
+        decision: the whole answer.
+        by: who decides.
+
+    Raises:
+        UnknownApproval, ApprovalClosed, InvalidDecision: nothing was changed.
+    """
+    with store.reading() as connection:
+        asked = find.question(connection, text)
+        number = find.run_number(connection, asked.run)
+    if asked.status != ApprovalStatus.PENDING:
+        who = f" by {asked.decided_by}" if asked.decided_by else ""
+        raise ApprovalClosed(
+            f"Question {asked.id} is closed: {asked.status}{who}. Nothing was changed.",
+            f"See `stepwell show {asked.run}`.",
+        )
+    place = int(asked.id.rpartition("-q")[2])
+
+    def decided(snapshot: Snapshot) -> Change:
+        name = snapshot.run.workflow
+        workflow = workflows.get(name, Workflow(name))
+        return decide_approval(workflow, snapshot, place, decision, by, clock.now())
+
+    store.revise(number, decided)
+    with store.reading() as connection:
+        return find.question(connection, asked.id)
+
+
+def ask(
+    store: Store, workflows: Mapping[str, Workflow], number: int, decider: Decider | None
+) -> bool:
+    """Whether the caller's function answered any of a run's open questions.
+
+    `True` and `False` answer whether a call may run, never whether one in doubt has happened.
+    """
+    if decider is None:
+        return False
+    with store.reading() as connection:
+        questions = inspect.approvals(connection, number, pending=True)
+    answered = False
+    for question in questions:
+        said = decider(question)
+        if isinstance(said, bool) and question.kind == ApprovalKind.APPROVAL:
+            said = Decision(verdict=Verdict.APPROVE if said else Verdict.DENY)
+        if isinstance(said, Decision):
+            decide(store, workflows, question.id, said, by="callback")
+            answered = True
+    return answered
