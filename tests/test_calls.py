@@ -160,6 +160,13 @@ def test_a_finished_call_gives_its_slot_to_the_next_in_the_same_transition():
     assert run.statuses == ["ok", "running", "waiting"]
 
 
+def test_no_more_than_parallel_run_at_once():
+    run = InMemory(agent(parallel=2))
+    run.asks(*[PAY] * 5)
+    run.ends(2)
+    assert run.statuses == ["running", "ok", "running", "waiting", "waiting"]
+
+
 def test_a_neighbour_that_needs_a_person_does_not_hold_up_the_others():
     run = InMemory(agent(parallel=1))
     run.asks(WIRE, PAY, PAY)

@@ -362,7 +362,9 @@ class Journey:
                 assert starts <= again
 
     def limits_hold(self):
-        row = self.row
+        row, calls = self.row, self.snapshot.batch.values()
+        running = [c for c in calls if c.status == "running" and c.fence == row.fence]
+        assert len(running) <= self.run.workflow.parallel
         assert row.used.turns + row.reserved_turns <= row.max_turns
         assert self.model_calls <= row.used.turns + row.reserved_turns
         assert len(self.starts) <= row.used.tool_calls <= row.max_tool_calls

@@ -84,7 +84,7 @@ class Driver:
         Raises:
             StoreError: what came of an effect could not be recorded while the lease was held.
         """
-        run = snapshot.run
+        run = snapshot.run = replace(snapshot.run, digest=workflow.digest)
         lease = self.leases.hold(run.number, run.fence, run.lease_until or self.leases.until())
 
         def late(call: int, done: Dispatched) -> None:

@@ -87,6 +87,7 @@ def start(workflow: Workflow, new: Start, now: datetime) -> Change:
         model=new.model,
         approve=new.approve,
         reserved_turns=1 if max_turns > 0 else 0,
+        digest=workflow.digest,
     )
     first = StoredMessage(number=1, seq=1, role=Role.USER, text=new.input)
     return Change(before=None, run=run, trigger=Trigger.START, by=new.user, messages=(first,))

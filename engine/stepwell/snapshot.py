@@ -98,6 +98,7 @@ class RunRow:
         attempt: 1 for the first try of the present step.
         not_before: nobody goes on earlier (a retry's wait, or when a question expires).
         reserved_turns: model calls that the next step may make; settled by its record.
+        digest: of the workflow's definition that the last step was taken with.
         owner: number of the worker that drives it, until `lease_until`.
         cancel_requested: who asked for it, while another process drives the run.
     """
@@ -120,6 +121,7 @@ class RunRow:
     not_before: datetime | None = None
     used: Used = Used()
     reserved_turns: int = 0
+    digest: str | None = None
     answer: str | None = None
     error: Fault | None = None
     finished_at: datetime | None = None

@@ -130,6 +130,7 @@ class HistoryEntry:
 
     Attributes:
         by: the person who caused it, or the process as "host:pid".
+        digest: of the workflow's definition at that time; it changes with the code.
         calls: those that it requested, started or ended.
     """
 
@@ -141,6 +142,7 @@ class HistoryEntry:
     by: str | None
     fence: int
     attempt: int
+    digest: str | None
     model: str | None
     calls: tuple[CallStep, ...]
     usage: dict[str, int] | None
@@ -153,6 +155,7 @@ class Run:
     """One run.
 
     Attributes:
+        digest: of the workflow's definition that the last step was taken with.
         owner: the process that drives it, as "host:pid".
         stuck: whether that process is gone or silent: the next resume or worker takes over.
         not_before: nobody goes on earlier: a retry's wait, or when a question expires.
@@ -168,6 +171,7 @@ class Run:
     user: str | None
     model: str | None
     approve: str
+    digest: str | None
     created_at: datetime
     updated_at: datetime
     finished_at: datetime | None

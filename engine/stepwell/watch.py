@@ -59,6 +59,7 @@ def _entry(change: Change) -> HistoryEntry:
         by=change.by or f"{process.host}:{process.pid}",
         fence=run.fence,
         attempt=run.attempt,
+        digest=run.digest,
         model=change.model,
         calls=tuple(
             CallStep(id=f"{run.id}-{call.number}", tool=call.tool, status=call.status)

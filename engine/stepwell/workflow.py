@@ -1,5 +1,6 @@
 """What a user defines: workflows, their limits and their approvals."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -7,6 +8,7 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any
 
+from stepwell.envelope import canonical
 from stepwell.errors import WorkflowDefinitionError
 from stepwell.messages import Provider
 from stepwell.tools import Tool
@@ -114,6 +116,16 @@ class Workflow:
         names = [str(model_name(one)) for one in self.fallback]
         following = names[names.index(model) + 1 :] if model in names else names
         return next(iter(following), None)
+
+    @cached_property
+    def digest(self) -> str:
+        """Changes with the instructions, the tools and the model; 8 hexadecimal digits."""
+        told = {
+            "instructions": getattr(self, "instructions", ""),
+            "model": model_name(self.model),
+            "tools": self.definitions,
+        }
+        return hashlib.sha256(canonical(told).encode()).hexdigest()[:8]
 
     def describe(self) -> dict[str, Any]:
         """The workflow as `stepwell workflows --json` shows it."""

@@ -154,8 +154,8 @@ class Commits:
 def decide(engine: Engine, effects: Effects, question: ApprovalView) -> None:
     """As a person does it: who is asked about a call in doubt looks whether it happened."""
     if question.kind == "in_doubt" and effects.happened(question.call):
-        amount = question.arguments["amount"]
-        engine.approve(question.id, by="ann", result=RESULTS[question.tool].format(amount))
+        said = RESULTS.get(question.tool, "paid").format(question.arguments.get("amount"))
+        engine.approve(question.id, by="ann", result=said)
     else:
         engine.approve(question.id, by="ann")
 
@@ -270,12 +270,9 @@ def wait_at(folder: str, place: str) -> dict[str, Any]:
 
 def take_over(folder: str) -> dict[str, Any]:
     """Follow the run until its lease is over, then drive it."""
+    effects = Effects(Path(folder))
     with Engine(Path(folder, "runs.db"), workflows=[waiting(Path(folder), "nowhere")]) as engine:
-        run = engine.resume("last")
-        while run.state == "awaiting_approval":
-            for question in engine.approvals(run.id):
-                engine.approve(question.id, result="paid")
-            run = engine.resume(run.id)
+        run = finish(engine, effects)
     return {"state": run.state, "answer": run.answer}
 
 

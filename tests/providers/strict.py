@@ -62,7 +62,9 @@ def check_responses(body: Body, issued: Issued) -> None:
     need(body.get("model"), "model: required")
     need(body.get("store") is False, "this server keeps no history: store must be false")
     need(body.get("input"), "input: must not be empty")
-    _function_tools([(tool, tool) for tool in body.get("tools", ())], "type name description parameters strict")
+    _function_tools(
+        [(tool, tool) for tool in body.get("tools", ())], "type name description parameters strict"
+    )
     need(body.get("max_output_tokens", 16) >= 16, "max_output_tokens: at least 16")
     calls: dict[str, str] = {}
     open_calls: list[str] = []
@@ -71,7 +73,10 @@ def check_responses(body: Body, issued: Issued) -> None:
         kind, where = item.get("type", "message"), f"input[{place}]"
         if kind in {"function_call_output", "custom_tool_call_output"}:
             known(item, "type call_id output", where)
-            need(item["call_id"] in calls, f"No tool call found for function call output with call_id {item['call_id']}.")
+            need(
+                item["call_id"] in calls,
+                f"No tool call found for function call output with call_id {item['call_id']}.",
+            )
             need(f"{calls[item['call_id']]}_output" == kind, f"{where}: output of the wrong kind")
             need(open_calls and open_calls[0] == item["call_id"], f"{where}: outputs out of order")
             open_calls.pop(0)
@@ -87,10 +92,15 @@ def check_responses(body: Body, issued: Issued) -> None:
             open_calls.append(item["call_id"])
         previous = item
     need(not open_calls, f"No tool output found for function call {open_calls[:1]}.")
-    need(previous.get("type") != "reasoning", "Item of type 'reasoning' was provided without its required following item.")
+    need(
+        previous.get("type") != "reasoning",
+        "Item of type 'reasoning' was provided without its required following item.",
+    )
 
 
-def _responses_item(item: Body, kind: str, where: str, issued: Issued, body: Body, previous: Body) -> None:
+def _responses_item(
+    item: Body, kind: str, where: str, issued: Issued, body: Body, previous: Body
+) -> None:
     if previous.get("type") == "reasoning":
         need(
             same(item) == issued.after.get(previous["id"]),
@@ -102,9 +112,20 @@ def _responses_item(item: Body, kind: str, where: str, issued: Issued, body: Bod
         need(isinstance(item["content"], str | list), f"{where}.content")
         need(item["content"] or item["role"] == "user", f"{where}.content: empty")
     elif kind == "reasoning":
-        need(same(item) == issued.items.get(item["id"]), f"{where}: the reasoning item was changed", "invalid_encrypted_content")
-        need(item.get("encrypted_content"), f"Item with id '{item['id']}' not found. Items are not persisted when store is false.")
-        need(issued.models[item["id"]] == body["model"], "The encrypted content could not be verified.", "invalid_encrypted_content")
+        need(
+            same(item) == issued.items.get(item["id"]),
+            f"{where}: the reasoning item was changed",
+            "invalid_encrypted_content",
+        )
+        need(
+            item.get("encrypted_content"),
+            f"Item with id '{item['id']}' not found. Items are not persisted when store is false.",
+        )
+        need(
+            issued.models[item["id"]] == body["model"],
+            "The encrypted content could not be verified.",
+            "invalid_encrypted_content",
+        )
     elif kind in {"function_call", "custom_tool_call"}:
         given = "arguments" if kind == "function_call" else "input"
         known(item, f"type id call_id name {given} status caller namespace", where)
@@ -114,7 +135,10 @@ def _responses_item(item: Body, kind: str, where: str, issued: Issued, body: Bod
     else:
         need(same(item) == issued.items.get(item.get("id", "")), f"{where}: nobody sent this item")
     if item.get("id"):
-        need(same(item) == issued.items.get(item["id"]), f"Item with id '{item['id']}' not found, or changed.")
+        need(
+            same(item) == issued.items.get(item["id"]),
+            f"Item with id '{item['id']}' not found, or changed.",
+        )
         led = issued.before.get(item["id"])
         need(
             led is None or same(previous) == led,
@@ -138,13 +162,19 @@ def issue_responses(body: Body, request: Body, issued: Issued) -> None:
 
 
 def check_chat(body: Body, issued: Issued) -> None:
-    known(body, "model messages tools max_tokens max_completion_tokens stream stream_options", "request")
+    known(
+        body,
+        "model messages tools max_tokens max_completion_tokens stream stream_options",
+        "request",
+    )
     need(body.get("model"), "model: required")
     need(body.get("messages"), "messages: must not be empty")
     need(body.get("stream") or "stream_options" not in body, "stream_options: only with stream")
     for tool in body.get("tools", ()):
         known(tool, "type function", "tools")
-    _function_tools([(t, t["function"]) for t in body.get("tools", ())], "name description parameters strict")
+    _function_tools(
+        [(t, t["function"]) for t in body.get("tools", ())], "name description parameters strict"
+    )
     ids: list[str] = []
     waiting: list[str] = []
     last = ""
@@ -152,14 +182,23 @@ def check_chat(body: Body, issued: Issued) -> None:
         where, role = f"messages[{place}]", message.get("role")
         if role == "tool":
             known(message, "role content tool_call_id", where)
-            need(waiting and waiting[0] == message["tool_call_id"], f"{where}: messages with role 'tool' must answer the preceding tool_calls, in order")
+            need(
+                waiting and waiting[0] == message["tool_call_id"],
+                f"{where}: messages with role 'tool' must answer the preceding tool_calls, in order",
+            )
             waiting.pop(0)
             need(isinstance(message["content"], str), f"{where}.content: a text")
             last = role
             continue
-        need(not waiting, f"An assistant message with 'tool_calls' must be followed by tool messages; missing: {waiting}")
+        need(
+            not waiting,
+            f"An assistant message with 'tool_calls' must be followed by tool messages; missing: {waiting}",
+        )
         need(role != "system" or place == 0, f"{where}: the system message comes first")
-        need(role == "system" or role != last, f"{where}: conversation roles must alternate user/assistant")
+        need(
+            role == "system" or role != last,
+            f"{where}: conversation roles must alternate user/assistant",
+        )
         if role == "assistant":
             waiting = _chat_calls(message, where, issued)
             ids += waiting
@@ -174,28 +213,52 @@ def check_chat(body: Body, issued: Issued) -> None:
 def _chat_calls(message: Body, where: str, issued: Issued) -> list[str]:
     extra = {k: v for k, v in message.items() if k not in {"role", "content", "tool_calls"}}
     need(not extra or same(extra) in issued.extras, f"{where}: unknown parameter: {sorted(extra)}")
-    need(message.get("content") or "tool_calls" in message, f"{where}: content or tool_calls is required")
+    need(
+        message.get("content") or "tool_calls" in message,
+        f"{where}: content or tool_calls is required",
+    )
     if "tool_calls" not in message:
         return []
     need(message["tool_calls"], f"{where}.tool_calls: [] is too short")
     for call in message["tool_calls"]:
         more = {k: v for k, v in call.items() if k not in {"id", "type", "function"}}
-        need(not more or same(more) in issued.extras, f"{where}: unknown parameter in a call: {sorted(more)}")
+        need(
+            not more or same(more) in issued.extras,
+            f"{where}: unknown parameter in a call: {sorted(more)}",
+        )
         need(call["type"] == "function", f"{where}: type of a call")
-        need(0 < len(call["id"]) <= 40, f"{where}: id of a call: string too long. Expected a maximum of 40")
+        need(
+            0 < len(call["id"]) <= 40,
+            f"{where}: id of a call: string too long. Expected a maximum of 40",
+        )
         known(call["function"], "name arguments", where)
         need(NAME.fullmatch(call["function"]["name"]), f"{where}: function name does not match")
-        need(isinstance(json.loads(call["function"]["arguments"]), dict), f"{where}: arguments are no object")
+        need(
+            isinstance(json.loads(call["function"]["arguments"]), dict),
+            f"{where}: arguments are no object",
+        )
     return [call["id"] for call in message["tool_calls"]]
 
 
 def issue_chat(body: Body, request: Body, issued: Issued) -> None:
     for choice in body["choices"] if isinstance(body.get("choices"), list) else []:
         message = choice.get("message") or {}
-        extras = {k: message[k] for k in ("reasoning_content", "reasoning", "reasoning_details") if message.get(k)}
+        extras = {
+            k: message[k]
+            for k in ("reasoning_content", "reasoning", "reasoning_details")
+            if message.get(k)
+        }
         issued.extras.append(same(extras))
         for call in message.get("tool_calls") or []:
-            issued.extras.append(same({k: v for k, v in call.items() if k not in {"id", "type", "index", "function", "custom"}}))
+            issued.extras.append(
+                same(
+                    {
+                        k: v
+                        for k, v in call.items()
+                        if k not in {"id", "type", "index", "function", "custom"}
+                    }
+                )
+            )
 
 
 def _function_tools(tools: list[tuple[Body, Body]], allowed: str) -> None:
@@ -214,40 +277,66 @@ def _function_tools(tools: list[tuple[Body, Body]], allowed: str) -> None:
 def check_anthropic(body: Body, issued: Issued) -> None:
     known(body, "model max_tokens messages system tools stream", "request")
     need(body.get("model"), "model: Field required")
-    need(isinstance(body.get("max_tokens"), int) and body["max_tokens"] > 0, "max_tokens: Field required")
+    need(
+        isinstance(body.get("max_tokens"), int) and body["max_tokens"] > 0,
+        "max_tokens: Field required",
+    )
     need(body.get("messages"), "messages: at least one message is required")
     need(body.get("system", "x"), "system: text content blocks must be non-empty")
     for tool in body.get("tools", ()):
         known(tool, "name description input_schema", "tools")
-        need(NAME.fullmatch(tool["name"]), "tools.name: String should match pattern '^[a-zA-Z0-9_-]{1,64}$'")
-        need(tool["input_schema"].get("type") == "object", "tools.input_schema.type: Field required")
+        need(
+            NAME.fullmatch(tool["name"]),
+            "tools.name: String should match pattern '^[a-zA-Z0-9_-]{1,64}$'",
+        )
+        need(
+            tool["input_schema"].get("type") == "object", "tools.input_schema.type: Field required"
+        )
     ids: set[str] = set()
     waiting: list[str] = []
     for place, message in enumerate(body["messages"]):
         where, role, content = f"messages.{place}", message["role"], message["content"]
         known(message, "role content", where)
-        need(role == ("assistant" if place % 2 else "user"), f"{where}: roles must alternate, user first")
+        need(
+            role == ("assistant" if place % 2 else "user"),
+            f"{where}: roles must alternate, user first",
+        )
         need(isinstance(content, list) and content, f"{where}: content must not be empty")
         if role == "user":
             _user_turn(content, where, waiting)
             waiting = []
         else:
             waiting = _assistant_turn(body, place, where, ids, issued)
-    need(not waiting, f"`tool_use` ids were found without `tool_result` blocks immediately after: {waiting}")
+    need(
+        not waiting,
+        f"`tool_use` ids were found without `tool_result` blocks immediately after: {waiting}",
+    )
     if body["messages"][-1]["role"] == "assistant":
         ending = same(body["messages"][-1]["content"])
-        need(any(ending.endswith(paused[1:]) for paused in issued.paused), "This model does not support assistant message prefill.")
+        need(
+            any(ending.endswith(paused[1:]) for paused in issued.paused),
+            "This model does not support assistant message prefill.",
+        )
 
 
 def _user_turn(content: list[Body], where: str, waiting: list[str]) -> None:
     answered = [b["tool_use_id"] for b in content if b["type"] == "tool_result"]
-    need(answered == waiting, f"{where}: `tool_use` ids {waiting} and `tool_result` blocks {answered} do not match")
+    need(
+        answered == waiting,
+        f"{where}: `tool_use` ids {waiting} and `tool_result` blocks {answered} do not match",
+    )
     kinds = [block["type"] for block in content]
-    need(kinds == sorted(kinds, key=lambda kind: kind != "tool_result"), f"{where}: tool_result blocks must come first")
+    need(
+        kinds == sorted(kinds, key=lambda kind: kind != "tool_result"),
+        f"{where}: tool_result blocks must come first",
+    )
     for block in content:
         if block["type"] == "text":
             known(block, "type text", where)
-            need(block["text"].strip(), f"{where}: text content blocks must contain non-whitespace text")
+            need(
+                block["text"].strip(),
+                f"{where}: text content blocks must contain non-whitespace text",
+            )
         else:
             known(block, "type tool_use_id content is_error", where)
             need(isinstance(block["content"], str) and block["content"], f"{where}: empty result")
@@ -260,12 +349,23 @@ def _assistant_turn(body: Body, place: int, where: str, ids: set[str], issued: I
         kind = block["type"]
         if kind == "text":
             known(block, "type text citations", where)
-            need(block["text"].strip(), f"{where}: text content blocks must contain non-whitespace text")
+            need(
+                block["text"].strip(),
+                f"{where}: text content blocks must contain non-whitespace text",
+            )
         elif kind == "tool_use":
             known(block, "type id name input caller", where)
-            need(ID.fullmatch(block["id"]), f"{where}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'")
-            need(NAME.fullmatch(block["name"]), f"{where}.tool_use.name: String should match pattern")
-            need(isinstance(block["input"], dict), f"{where}.tool_use.input: Input should be a valid dictionary")
+            need(
+                ID.fullmatch(block["id"]),
+                f"{where}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
+            )
+            need(
+                NAME.fullmatch(block["name"]), f"{where}.tool_use.name: String should match pattern"
+            )
+            need(
+                isinstance(block["input"], dict),
+                f"{where}.tool_use.input: Input should be a valid dictionary",
+            )
             need(block["id"] not in ids, f"{where}: `tool_use` ids must be unique")
             ids.add(block["id"])
             calls.append(block["id"])
@@ -273,7 +373,10 @@ def _assistant_turn(body: Body, place: int, where: str, ids: set[str], issued: I
             _thinking(body, place, number, issued)
         else:
             need(same(block) in issued.extras, f"{where}: nobody sent this block")
-    need(content[-1]["type"] not in {"thinking", "redacted_thinking"}, f"{where}: the final block cannot be `thinking`")
+    need(
+        content[-1]["type"] not in {"thinking", "redacted_thinking"},
+        f"{where}: the final block cannot be `thinking`",
+    )
     return calls
 
 
@@ -281,7 +384,10 @@ def _thinking(body: Body, place: int, number: int, issued: Issued) -> None:
     where, block = f"messages.{place}.content.{number}", body["messages"][place]["content"][number]
     mark = block.get("signature") or block.get("data") or ""
     need(mark, f"{where}.thinking.signature: Field required")
-    need(same(block) == issued.items.get(mark), f"{where}: `thinking` or `redacted_thinking` blocks cannot be modified")
+    need(
+        same(block) == issued.items.get(mark),
+        f"{where}: `thinking` or `redacted_thinking` blocks cannot be modified",
+    )
     need(issued.models[mark] == body["model"], f"{where}: Invalid `signature` in `thinking` block")
     turn = body["messages"][place]
     candidates = [body["messages"][:place]]
@@ -301,7 +407,9 @@ def issue_anthropic(body: Body, request: Body, issued: Issued) -> None:
         mark = block.get("signature") or block.get("data")
         if block.get("type") in {"thinking", "redacted_thinking"} and mark:
             issued.items[mark], issued.models[mark] = same(block), request["model"]
-            issued.prefix[mark] = same([request.get("system"), request.get("tools"), request["messages"]])
+            issued.prefix[mark] = same(
+                [request.get("system"), request.get("tools"), request["messages"]]
+            )
         elif block.get("type") not in {"text", "tool_use", "thinking"}:
             issued.extras.append(same(block))
     if body.get("stop_reason") == "pause_turn":

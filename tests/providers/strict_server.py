@@ -32,7 +32,11 @@ class Raw:
 
 
 def error(status: int, body: Any, **headers: str) -> Raw:
-    return Raw(json.dumps(body).encode(), status, headers={k.replace("_", "-"): v for k, v in headers.items()})
+    return Raw(
+        json.dumps(body).encode(),
+        status,
+        headers={k.replace("_", "-"): v for k, v in headers.items()},
+    )
 
 
 Step = Body | Raw | Callable[[Body], Body]
@@ -65,49 +69,7 @@ class StrictServer:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.reset()
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
-            def do_GET(self) -> None:
-                data = {"object": "list", "data": [{"id": name} for name in server.models]}
-                self.reply(error(200, data))
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                server.headers.append({k.lower(): v for k, v in self.headers.items()})
-                path = self.path.partition("?")[0]
-                answer = server.answer(path, body)
-                if isinstance(answer, Raw):
-                    self.reply(answer)
-                elif body.get("stream") and server.stream_as_asked:
-                    content = b"".join(APIS[path].stream(answer))
-                    self.reply(Raw(content, kind="text/event-stream"))
-                else:
-                    self.reply(Raw(json.dumps(answer).encode()))
-
-            def reply(self, answer: Raw) -> None:
-                if answer.delay:
-                    time.sleep(answer.delay)
-                try:
-                    self.send_response(answer.status)
-                    self.send_header("content-type", answer.kind)
-                    self.send_header("content-length", str(len(answer.content) + answer.promised))
-                    for name, value in answer.headers.items():
-                        self.send_header(name, value)
-                    self.end_headers()
-                    self.wfile.write(answer.content)
-                except (BrokenPipeError, ConnectionResetError):
-                    self.close_connection = True  # the client did not wait
-                if answer.promised:
-                    self.close_connection = True
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
@@ -131,16 +93,31 @@ class StrictServer:
         """What to answer from now on."""
         self.steps = list(steps)
 
+    def raw(self, path: str, body: Body) -> Raw:
+        """The answer as it goes over the wire."""
+        answer = self.answer(path, body)
+        if isinstance(answer, Raw):
+            return answer
+        if body.get("stream") and self.stream_as_asked:
+            return Raw(b"".join(APIS[path].stream(answer)), kind="text/event-stream")
+        return Raw(json.dumps(answer).encode())
+
     def answer(self, path: str, body: Body) -> Body | Raw:
         with self._lock:
             self.requests.append(body)
             api = APIS[path]
             try:
-                strict.need(self.unknown_field not in body, f"Unknown parameter: {self.unknown_field}")
+                strict.need(
+                    self.unknown_field not in body, f"Unknown parameter: {self.unknown_field}"
+                )
                 api.check(body, self.issued)
             except Refused as refused:
                 self.refused.append(refused.message)
-                inner = {"type": "invalid_request_error", "message": refused.message, "code": refused.code}
+                inner = {
+                    "type": "invalid_request_error",
+                    "message": refused.message,
+                    "code": refused.code,
+                }
                 return error(400, {"type": "error", "error": inner})
             step = self.steps.pop(0) if len(self.steps) > 1 else self.steps[0]
             answer = step(body) if callable(step) else step
@@ -152,3 +129,39 @@ class StrictServer:
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
+
+
+def _handler(server: StrictServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_GET(self) -> None:
+            data = {"object": "list", "data": [{"id": name} for name in server.models]}
+            self.reply(error(200, data))
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            server.headers.append({k.lower(): v for k, v in self.headers.items()})
+            self.reply(server.raw(self.path.partition("?")[0], body))
+
+        def reply(self, answer: Raw) -> None:
+            if answer.delay:
+                time.sleep(answer.delay)
+            try:
+                self.send_response(answer.status)
+                self.send_header("content-type", answer.kind)
+                self.send_header("content-length", str(len(answer.content) + answer.promised))
+                for name, value in answer.headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(answer.content)
+            except (BrokenPipeError, ConnectionResetError):
+                self.close_connection = True  # the client did not wait
+            if answer.promised:
+                self.close_connection = True
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    return Handler

@@ -32,15 +32,50 @@ WAYS = [
     if told.get("whole", True) or not streamed
     if "events" not in told["answer"] or streamed
 ]
-TOOLS = [{"name": n, "description": n, "parameters": {"type": "object", "properties": {}}} for n in ("look", "add", "pay")]
+TOOLS = [
+    {"name": n, "description": n, "parameters": {"type": "object", "properties": {}}}
+    for n in ("look", "add", "pay")
+]
 # What every adapter must have been shown.
-NEEDED = set(
-    "text call call_without_text parallel_calls repeated_ids call_without_arguments reasoning cut_off "
-    "cut_off_call refusal empty unknown_stop cached no_usage partial_usage wrong_types unicode web_page "
-    "empty_body empty_object not_an_object broken_json error_in_200 permanent_error_in_200 bad_request "
-    "overloaded_in_400 authentication quota permission not_found context_length rate_limited "
-    "server_error overloaded stream_error stream_cut stream_broken".split()
-)
+NEEDED = {
+    "text",
+    "call",
+    "call_without_text",
+    "parallel_calls",
+    "repeated_ids",
+    "call_without_arguments",
+    "reasoning",
+    "cut_off",
+    "cut_off_call",
+    "refusal",
+    "empty",
+    "unknown_stop",
+    "cached",
+    "no_usage",
+    "partial_usage",
+    "wrong_types",
+    "unicode",
+    "web_page",
+    "empty_body",
+    "empty_object",
+    "not_an_object",
+    "broken_json",
+    "error_in_200",
+    "permanent_error_in_200",
+    "bad_request",
+    "overloaded_in_400",
+    "authentication",
+    "quota",
+    "permission",
+    "not_found",
+    "context_length",
+    "rate_limited",
+    "server_error",
+    "overloaded",
+    "stream_error",
+    "stream_cut",
+    "stream_broken",
+}
 
 
 def name(value: Any) -> str:
@@ -56,7 +91,9 @@ def answer(said: dict[str, Any], *, named: bool) -> Any:
     if "status" not in said:
         return said["body"]
     text = said["text"] if "text" in said else json.dumps(said["body"])
-    return Raw(text.encode(), said["status"], said.get("type", "application/json"), said.get("headers", {}))
+    return Raw(
+        text.encode(), said["status"], said.get("type", "application/json"), said.get("headers", {})
+    )
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -73,7 +110,9 @@ def test_every_situation_says_where_it_is_from(file: Path) -> None:
 
 
 @pytest.mark.parametrize(("file", "streamed"), WAYS, ids=name)
-def test_it_is_taken_for_what_it_is(file: Path, streamed: bool, server: StrictServer, tmp_path: Path) -> None:
+def test_it_is_taken_for_what_it_is(
+    file: Path, streamed: bool, server: StrictServer, tmp_path: Path
+) -> None:
     told = TOLD[file]
     said, api = told["answer"], file.parent.name
     server.play(answer(said, named=api != "openai-chat"))
@@ -123,7 +162,11 @@ def check_it_can_go_on(reply: Reply, asked: Request, model: Any, server: StrictS
     provider = model.name if reply.raw is not None else None
     said = AssistantMessage(reply.text, reply.reasoning, tuple(calls), provider, reply.raw)
     results = [ToolMessage(c.id, c.name, '{"ok":true,"result":1}', error=False) for c in calls]
-    transcript = [*asked.transcript, *([said] if reply.text or calls or reply.raw else []), *results]
+    transcript = [
+        *asked.transcript,
+        *([said] if reply.text or calls or reply.raw else []),
+        *results,
+    ]
     if not results and reply.stop != "pause":
         transcript.append(UserMessage("And now?"))
     server.play(says(model.name, "Yes."))

@@ -56,16 +56,28 @@ def test_after_the_last_attempt_the_next_model_goes_on(tmp_path: Path) -> None:
         ]
         faults = [entry.error for entry in engine.history(run.id) if entry.error]
     assert faults[-1]["type"] == "overloaded"
-    assert faults[-1]["message"] == "It is down. (attempt 3, the last) Going on with scripted:python."
+    assert (
+        faults[-1]["message"] == "It is down. (attempt 3, the last) Going on with scripted:python."
+    )
     assert (first.asked, run.used.turns) == (3, 4)
 
 
 def test_a_permanent_error_goes_on_at_once_and_each_model_has_its_attempts(tmp_path: Path) -> None:
-    models = [Failing(WRONG, "a:1"), Failing(DOWN, "b:1"), Failing(WRONG, "c:1"), Failing(DOWN, "d:1")]
+    models = [
+        Failing(WRONG, "a:1"),
+        Failing(DOWN, "b:1"),
+        Failing(WRONG, "c:1"),
+        Failing(DOWN, "d:1"),
+    ]
     with opened(tmp_path / "runs.db", *models) as engine:
         run = engine.run("w", "Go on.", max_turns=20)
         assert (run.state, run.error["type"], run.model) == ("failed", "overloaded", "d:1")
-        assert [model for trigger, model in told(engine, run)[1:]] == ["a:1", *["b:1"] * 3, "c:1", *["d:1"] * 3]
+        assert [model for trigger, model in told(engine, run)[1:]] == [
+            "a:1",
+            *["b:1"] * 3,
+            "c:1",
+            *["d:1"] * 3,
+        ]
         # A person's resume starts the attempts afresh, with the model that is in force.
         again = engine.resume(run.id)
     assert [model.asked for model in models] == [1, 3, 1, 6]
@@ -104,7 +116,10 @@ def test_a_missing_key_of_a_fallback_is_found_before_the_run_starts(
 
 
 def test_the_model_in_force_survives_the_process(tmp_path: Path) -> None:
-    first, last = Failing(WRONG, "a:1"), StrictModel([Reply(calls=[("wire", {"amount": 5})]), Reply("Paid.")])
+    first, last = (
+        Failing(WRONG, "a:1"),
+        StrictModel([Reply(calls=[("wire", {"amount": 5})]), Reply("Paid.")]),
+    )
     file = tmp_path / "runs.db"
     with opened(file, first, last) as engine:
         run = engine.run("w", "Go on.")
@@ -118,8 +133,14 @@ def test_the_model_in_force_survives_the_process(tmp_path: Path) -> None:
 def test_a_crash_in_the_middle_goes_on_with_the_model_in_force(tmp_path: Path) -> None:
     from freezegun import freeze_time
 
-    first, last = Failing(WRONG, "a:1"), StrictModel([Reply(calls=[("wire", {"amount": 5})]), Reply("Hello.")])
-    with freeze_time("2027-03-14", tick=False) as frozen, opened(tmp_path / "runs.db", first, last) as engine:
+    first, last = (
+        Failing(WRONG, "a:1"),
+        StrictModel([Reply(calls=[("wire", {"amount": 5})]), Reply("Hello.")]),
+    )
+    with (
+        freeze_time("2027-03-14", tick=False) as frozen,
+        opened(tmp_path / "runs.db", first, last) as engine,
+    ):
         run = engine.run("w", "Go on.")
         engine.deny(run.id)
         lose(engine, frozen)
@@ -127,7 +148,9 @@ def test_a_crash_in_the_middle_goes_on_with_the_model_in_force(tmp_path: Path) -
     assert (run.state, run.answer, first.asked) == ("done", "Hello.", 1)
 
 
-def test_over_http_from_one_api_to_another(environment: None, server: StrictServer, tmp_path: Path) -> None:
+def test_over_http_from_one_api_to_another(
+    environment: None, server: StrictServer, tmp_path: Path
+) -> None:
     server.play(
         says("anthropic", "", ("c1", "look", {"q": "a"}), thinks="Hm."),
         error(400, {"type": "error", "error": {"type": "invalid_request_error", "message": "No."}}),
@@ -153,7 +176,8 @@ def test_each_model_is_named_once(model: str, fallback: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("force", "following"), [(None, "b:1"), ("a:1", "b:1"), ("x:1", "b:1"), ("b:1", "c:1"), ("c:1", None)]
+    ("force", "following"),
+    [(None, "b:1"), ("a:1", "b:1"), ("x:1", "b:1"), ("b:1", "c:1"), ("c:1", None)],
 )
 def test_which_model_follows(force: str | None, following: str | None) -> None:
     assert Agent("w", model="a:1", fallback=["b:1", "c:1"]).fallback_after(force) == following
@@ -186,7 +210,12 @@ def test_a_run_that_waits_goes_on_with_another_model(tmp_path: Path, scripted: s
         run = engine.resume(run.id, model=scripted, by="ann")
         switched = engine.history(run.id)[-2]
     assert (run.state, run.answer) == ("done", "Hello from the script.")
-    assert (switched.trigger, switched.by, switched.model, switched.attempt) == ("retry", "ann", scripted, 1)
+    assert (switched.trigger, switched.by, switched.model, switched.attempt) == (
+        "retry",
+        "ann",
+        scripted,
+        1,
+    )
 
 
 def test_a_capped_run_needs_its_limit_raised_too(tmp_path: Path, scripted: str) -> None:

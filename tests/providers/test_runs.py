@@ -53,7 +53,13 @@ def test_a_run_with_parallel_calls_and_an_approval(
 
 def test_a_run_may_go_from_provider_to_provider(server: StrictServer, tmp_path: Path) -> None:
     names = [*APIS, *APIS]
-    server.play(*(says(api, "", (f"c{n}", "wire", {"amount": n}), thinks="Hm.") for n, api in enumerate(names)), says(APIS[0], "Done."))
+    server.play(
+        *(
+            says(api, "", (f"c{n}", "wire", {"amount": n}), thinks="Hm.")
+            for n, api in enumerate(names)
+        ),
+        says(APIS[0], "Done."),
+    )
     with opened(tmp_path, f"{names[0]}:test-model") as engine:
         run = engine.run("w", "Pay.")
         for api in [*names[1:], APIS[0]]:
@@ -86,7 +92,10 @@ def test_results_come_before_what_was_said_meanwhile(api: str, server: StrictSer
     [sent] = server.requests
     if api == "anthropic":
         assert sent["messages"] == [
-            {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
+            },
             {
                 "role": "assistant",
                 "content": [
@@ -112,10 +121,17 @@ def test_results_come_before_what_was_said_meanwhile(api: str, server: StrictSer
         assert sent["messages"][-1]["content"] == "also check X\n\n(two calls left)"
     else:
         kinds = [item.get("type", item.get("role")) for item in sent["input"]]
-        assert kinds == ["user", "user", "assistant", "function_call", "function_call"] + ["function_call_output"] * 2 + ["user"] * 2
+        assert (
+            kinds
+            == ["user", "user", "assistant", "function_call", "function_call"]
+            + ["function_call_output"] * 2
+            + ["user"] * 2
+        )
 
 
-def test_reasoning_of_another_model_is_left_out(api: str, server: StrictServer, tmp_path: Path) -> None:
+def test_reasoning_of_another_model_is_left_out(
+    api: str, server: StrictServer, tmp_path: Path
+) -> None:
     server.play(says(api, "", ("c1", "wire", {"amount": 1}), thinks="Hm."), says(api, "Done."))
     with opened(tmp_path, f"{api}:one") as engine:
         run = engine.run("w", "Pay.")
@@ -127,7 +143,9 @@ def test_reasoning_of_another_model_is_left_out(api: str, server: StrictServer, 
 
 
 @pytest.mark.parametrize("api", ["anthropic", "openai"])
-def test_reasoning_that_is_no_longer_valid_is_left_out(api: str, server: StrictServer, tmp_path: Path) -> None:
+def test_reasoning_that_is_no_longer_valid_is_left_out(
+    api: str, server: StrictServer, tmp_path: Path
+) -> None:
     """A deployment changed the instructions: the provider refuses its own reasoning, not the run."""
     server.play(says(api, "", ("c1", "wire", {"amount": 1}), thinks="Hm."), says(api, "Done."))
     with opened(tmp_path, f"{api}:test-model") as engine:
@@ -143,7 +161,9 @@ def test_reasoning_that_is_no_longer_valid_is_left_out(api: str, server: StrictS
     assert len(server.requests) == 3
 
 
-@pytest.mark.parametrize(("api", "field"), [("openai", "include"), ("openai-chat", "stream_options")])
+@pytest.mark.parametrize(
+    ("api", "field"), [("openai", "include"), ("openai-chat", "stream_options")]
+)
 def test_a_field_that_a_server_does_not_know_is_left_out(
     api: str, field: str, server: StrictServer, tmp_path: Path
 ) -> None:
@@ -151,14 +171,21 @@ def test_a_field_that_a_server_does_not_know_is_left_out(
     server.unknown_field = field
     server.play(says(api, "ok"))
     if api == "openai":
-        server.play(error(400, {"error": {"message": "Encrypted content is not supported with this model."}}), says(api, "ok"))
+        server.play(
+            error(
+                400, {"error": {"message": "Encrypted content is not supported with this model."}}
+            ),
+            says(api, "ok"),
+        )
         server.unknown_field = ""
     for _ in range(2):
         assert model.complete(Request("S", [UserMessage("a")]), lambda _: None).text == "ok"
     assert [field in request for request in server.requests] == [True, False, False]
 
 
-def test_a_server_that_does_not_stream_is_heard_all_the_same(api: str, server: StrictServer, tmp_path: Path) -> None:
+def test_a_server_that_does_not_stream_is_heard_all_the_same(
+    api: str, server: StrictServer, tmp_path: Path
+) -> None:
     server.stream_as_asked = False
     server.play(says(api, "Hello you."))
     heard: list[str] = []
@@ -191,9 +218,13 @@ def test_auto_without_a_model(server: StrictServer, tmp_path: Path) -> None:
         ("openai-chat", 50, {"max_tokens": 50}),
     ],
 )
-def test_the_limit_of_a_reply(api: str, limit: int | None, sent: Any, server: StrictServer, tmp_path: Path) -> None:
+def test_the_limit_of_a_reply(
+    api: str, limit: int | None, sent: Any, server: StrictServer, tmp_path: Path
+) -> None:
     server.play(says(api, "ok"))
-    resolve(f"{api}:m", tmp_path).complete(Request("S", [UserMessage("a")], max_output_tokens=limit), None)
+    resolve(f"{api}:m", tmp_path).complete(
+        Request("S", [UserMessage("a")], max_output_tokens=limit), None
+    )
     assert sent.items() <= server.requests[0].items()
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
 
@@ -217,12 +248,27 @@ def test_a_call_that_was_cut_off_is_not_run(api: str, server: StrictServer, tmp_
     assert [call.status for call in run.calls] == ["not_run"]
 
 
-def test_calls_without_ids_and_of_tools_that_do_not_exist(server: StrictServer, tmp_path: Path) -> None:
+def test_calls_without_ids_and_of_tools_that_do_not_exist(
+    server: StrictServer, tmp_path: Path
+) -> None:
     """Public cases E04 and B10."""
-    said = says("openai-chat", "", ("", "look", {"q": "a"}), ("", "look it up", {}), ("", "look", {"q": "b"}))
-    server.play(said, says("openai-chat", "", ("", "look", {"q": "c"})), says("openai-chat", "Done."))
+    said = says(
+        "openai-chat",
+        "",
+        ("", "look", {"q": "a"}),
+        ("", "look it up", {}),
+        ("", "look", {"q": "b"}),
+    )
+    server.play(
+        said, says("openai-chat", "", ("", "look", {"q": "c"})), says("openai-chat", "Done.")
+    )
     with opened(tmp_path, "openai-chat:test-model") as engine:
         run = engine.run("w", "Go on.")
     assert (run.state, server.refused) == ("done", [])
-    assert [(call.tool, call.status) for call in run.calls] == [("look", "ok"), ("look it up", "error"), ("look", "ok"), ("look", "ok")]
+    assert [(call.tool, call.status) for call in run.calls] == [
+        ("look", "ok"),
+        ("look it up", "error"),
+        ("look", "ok"),
+        ("look", "ok"),
+    ]
     assert len({call.provider_id for call in run.calls}) == 4

@@ -60,6 +60,7 @@ def test_a_transition_is_written_with_all_that_belongs_to_it(run: Stepping, file
     assert {name: len(found) for name, found in rows.items()} == {
         "run": 1,
         "transition": 4,
+        "full_result": 0,
         "message": 2,
         "call": 2,
         "approval": 1,

@@ -13,7 +13,7 @@ from stepwell.machine import CallStatus, State
 from stepwell.owner import Owner
 from stepwell.snapshot import ApprovalStatus
 from stepwell.store.claim import Owned
-from stepwell.store.tables import approval, call, message, run, transition, worker
+from stepwell.store.tables import approval, call, full_result, message, run, transition, worker
 from stepwell.store.types import milliseconds
 from stepwell.views import (
     ApprovalView,
@@ -80,7 +80,13 @@ def detail(connection: Connection, number: int, now: datetime) -> RunDetail:
     row = connection.execute(_runs().where(run.c.number == number)).mappings().one()
     columns = _run_columns(row, now)
     id_ = columns["id"]
-    wanted = select(call).where(call.c.run == number).order_by(call.c.number)
+    uncut = (full_result.c.run == call.c.run) & (full_result.c.call == call.c.number)
+    wanted = (
+        select(call, full_result.c.text.label("full_result"))
+        .outerjoin(full_result, uncut)
+        .where(call.c.run == number)
+        .order_by(call.c.number)
+    )
     lines = connection.execute(wanted).mappings().all()
     said = select(message).where(message.c.run == number).order_by(message.c.number)
     messages = connection.execute(said).mappings().all()

@@ -8,15 +8,13 @@ from stepwell.snapshot import Call, Snapshot, StoredMessage
 from stepwell.store import rows
 from stepwell.store.tables import approval, call, message, note, run
 
-_SHOWN_OF_A_CALL = [column for column in call.c if column.name != "full_result"]
-
 
 def load(connection: Connection, number: int) -> Snapshot:
     """The run as it was last recorded: what its transitions made of it, one after the other."""
     row = connection.execute(select(run).where(run.c.number == number)).mappings().one()
     snapshot = Snapshot(run=rows.run_row(row))
     calls: dict[int, list[Call]] = defaultdict(list)
-    wanted = select(*_SHOWN_OF_A_CALL).where(call.c.run == number).order_by(call.c.number)
+    wanted = select(call).where(call.c.run == number).order_by(call.c.number)
     for line in connection.execute(wanted).mappings():
         calls[line["requested_seq"]].append(rows.stored_call(line))
     said = select(message).where(message.c.run == number).order_by(message.c.number)

@@ -11,7 +11,7 @@ from stepwell.machine import LIVE
 from stepwell.snapshot import RunRow
 from stepwell.store import rows
 from stepwell.store.prepared import Prepared, insert
-from stepwell.store.tables import approval, call, message, note, run, transition
+from stepwell.store.tables import approval, call, full_result, message, note, run, transition
 from stepwell.store.types import milliseconds
 
 # Written by others than the driver: by claims, heartbeats, cancels.
@@ -43,13 +43,13 @@ _INSERT_RUN = insert(run)
 _INSERT_TRANSITION = insert(transition)
 _INSERT_MESSAGE = insert(message)
 _INSERT_CALL = insert(call)
+_INSERT_FULL_RESULT = insert(full_result)
 _INSERT_APPROVAL = insert(approval)
 _INSERT_NOTE = insert(note)
 _CALL_CHANGES = (
     "status",
     "edited",
     "outcome",
-    "full_result",
     "started_seq",
     "restarted_seq",
     "reconciled_seq",
@@ -129,6 +129,9 @@ def _append(cursor: sqlite3.Cursor, change: Change, number: int, worker: int | N
             _INSERT_CALL.execute(cursor, values)
         else:
             _UPDATE_CALL.execute(cursor, values | {"run_": number, "number_": one_call.number})
+        if one_call.full_result is not None:
+            row = {"run": number, "call": one_call.number, "text": one_call.full_result}
+            _INSERT_FULL_RESULT.execute(cursor, row)
     for question in change.approvals:
         values = rows.approval_values(question, number)
         if question.asked_seq == seq:

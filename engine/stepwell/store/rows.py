@@ -48,6 +48,7 @@ def run_values(run: RunRow) -> dict[str, Any]:
         "output_tokens": run.used.output_tokens,
         "cost": run.used.cost,
         "reserved_turns": run.reserved_turns,
+        "digest": run.digest,
         "answer": run.answer,
         "error": run.error.as_json() if run.error else None,
         "cancel_requested": run.cancel_requested,
@@ -90,6 +91,7 @@ def transition_values(change: Change, number: int, worker: int | None) -> dict[s
         "worker": worker,
         "fence": run.fence,
         "attempt": run.attempt,
+        "digest": run.digest,
         "model": change.model,
         "input_tokens": usage.input_tokens if usage else None,
         "cached_tokens": usage.cached_tokens if usage else None,
@@ -120,7 +122,7 @@ def stored_message(row: RowMapping) -> StoredMessage:
 
 
 def call_values(call: Call, run: int) -> dict[str, Any]:
-    """One call's row."""
+    """One call's row, without its uncut result."""
     return {
         "run": run,
         "number": call.number,
@@ -130,7 +132,6 @@ def call_values(call: Call, run: int) -> dict[str, Any]:
         "edited": call.edited,
         "status": call.status.value,
         "outcome": call.outcome,
-        "full_result": call.full_result,
         "requested_seq": call.requested_seq,
         "started_seq": call.started_seq,
         "restarted_seq": call.restarted_seq,
@@ -143,7 +144,7 @@ def call_values(call: Call, run: int) -> dict[str, Any]:
 
 
 def stored_call(row: RowMapping) -> Call:
-    """A call as it is stored; the uncut result only where it was asked for."""
+    """A call as it is stored, without its uncut result."""
     columns: dict[str, Any] = {k: row[k] for k in Call.__slots__ if k in row}
     return Call(**columns | {"status": CallStatus(row["status"])})
 

@@ -65,6 +65,7 @@ class Run(SQLModel, table=True):
     output_tokens: int
     cost: Decimal | None = Field(default=None, sa_type=Picodollars)
     reserved_turns: int
+    digest: str | None = None
     answer: str | None = None
     error: Any = Field(default=None, sa_type=Json, nullable=True)
     cancel_requested: str | None = None
@@ -89,6 +90,7 @@ class Transition(SQLModel, table=True):
     worker: int | None = None
     fence: int
     attempt: int
+    digest: str | None = None
     model: str | None = None
     input_tokens: int | None = None
     cached_tokens: int | None = None
@@ -127,7 +129,6 @@ class Call(SQLModel, table=True):
     edited: Any = Field(default=None, sa_type=Json, nullable=True)
     status: str
     outcome: Any = Field(default=None, sa_type=Json, nullable=True)
-    full_result: str | None = None
     requested_seq: int
     started_seq: int | None = None
     restarted_seq: int | None = None
@@ -136,6 +137,21 @@ class Call(SQLModel, table=True):
     fence: int | None = None
     ms: int | None = None
     late_outcome: Any = Field(default=None, sa_type=Json, nullable=True)
+
+
+class FullResult(SQLModel, table=True):
+    """A result that the model was shown only a part of.
+
+    By itself, for SQLite reads a whole row of `call` to compare its key.
+    """
+
+    __tablename__ = "full_result"
+    __table_args__: ClassVar[Any] = (UniqueConstraint("run", "call", name="full_result_call"),)
+
+    number: int | None = Field(default=None, primary_key=True)
+    run: int = Field(foreign_key="run.number")
+    call: int
+    text: str
 
 
 class Approval(SQLModel, table=True):
@@ -185,6 +201,7 @@ run = _table(Run)
 transition = _table(Transition)
 message = _table(Message)
 call = _table(Call)
+full_result = _table(FullResult)
 approval = _table(Approval)
 note = _table(Note)
-ALL = (worker, run, transition, message, call, approval, note)
+ALL = (worker, run, transition, message, call, full_result, approval, note)
