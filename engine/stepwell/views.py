@@ -187,9 +187,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDetail(Run):
-    """One run with everything in it, in order."""
+    """One run with everything in it, in order.
+
+    Attributes:
+        redefined: the transitions from which on the workflow's definition was another one.
+    """
 
     messages: tuple[MessageView, ...]
     calls: tuple[CallView, ...]
     approvals: tuple[ApprovalView, ...]
     trace: tuple[TraceStep, ...]
+    redefined: tuple[int, ...]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import database, decisions, drive, look, work
+from stepwell.cli import database, decisions, drive, health, look, work
 
 app = typer.Typer(
     name="stepwell",
@@ -28,6 +28,8 @@ for command in (
     decisions.cancel,
     look.workflows,
     look.tools,
+    health.doctor,
+    health.check,
 ):
     app.command()(command)
 app.add_typer(database.db, name="db")

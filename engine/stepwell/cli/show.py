@@ -64,6 +64,7 @@ def _head(run: RunDetail) -> None:
         f"cost {used.cost} USD" if used.cost is not None else "cost not known",
     ]
     facts += [f"{name} {value}" for name, value in (("key", run.key), ("user", run.user)) if value]
+    facts += [f"defined anew at transition {seq}" for seq in run.redefined]
     facts += [f"driven by {run.owner}"] if run.owner else []
     facts += [f"not before {run.not_before:%F %T}Z"] if run.not_before else []
     out.print(Text(printable("; ".join(facts)), style="dim"), soft_wrap=True)

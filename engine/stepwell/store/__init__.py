@@ -9,18 +9,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError
 
 from stepwell import clock
 from stepwell.change import Change
 from stepwell.envelope import Envelope
 from stepwell.errors import DatabaseMoved, KeyConflict, LeaseLost, StoreError
+from stepwell.machine import State
 from stepwell.owner import this_process
 from stepwell.snapshot import RunRow, Snapshot
 from stepwell.store import claim, connections, forking, load, record, schema
 from stepwell.store.claim import Owned
 from stepwell.store.committer import Committer
+from stepwell.store.tables import run
 
 T = TypeVar("T")
 TRIES = 20
@@ -109,6 +111,12 @@ class Store:
         """The run as it was last recorded."""
         with self.reading() as connection:
             return load.load(connection, number)
+
+    def numbers(self, states: Collection[State]) -> list[int]:
+        """The numbers of all runs in these states, the oldest first."""
+        query = select(run.c.number).where(run.c.state.in_([state.value for state in states]))
+        with self.reading() as connection:
+            return list(connection.execute(query.order_by(run.c.number)).scalars())
 
     def begin(self, change: Change) -> RunRow:
         """Record a run's first transition.

@@ -6,7 +6,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Label, RowMapping, Select, func, select
+from sqlalchemy import Connection, Label, RowMapping, Select, func, select, text
 
 from stepwell.envelope import dumps
 from stepwell.machine import CallStatus, State
@@ -40,6 +40,13 @@ def _parallel_turns() -> Label[int]:
     requests = select(call.c.requested_seq).where(call.c.run == run.c.number).correlate(run)
     parallel = requests.group_by(call.c.requested_seq).having(func.count() > 1).subquery()
     return select(func.count()).select_from(parallel).scalar_subquery().label("parallel_turns")
+
+
+_REDEFINED = text("""
+    SELECT seq FROM (
+        SELECT seq, digest, lag(digest) OVER (ORDER BY seq) AS before
+        FROM transition WHERE run = :run)
+    WHERE digest <> before""")
 
 
 def _runs() -> Select[Any]:
@@ -99,6 +106,7 @@ def detail(connection: Connection, number: int, now: datetime) -> RunDetail:
         calls=tuple(_call(id_, line) for line in lines),
         approvals=tuple(approvals(connection, number)),
         trace=tuple(_trace(id_, messages, by_request)),
+        redefined=tuple(connection.execute(_REDEFINED, {"run": number}).scalars()),
     )
 
 

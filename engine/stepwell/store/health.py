@@ -1,0 +1,78 @@
+"""What runs wait for, and who works on them: counted for `doctor`."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, select, text
+
+from stepwell.owner import Owner, is_gone
+from stepwell.store.claim import owned
+from stepwell.store.tables import run
+from stepwell.store.types import milliseconds
+
+_COUNTS = text("""
+    SELECT
+        count(*) FILTER (WHERE state = 'awaiting_approval'),
+        count(*) FILTER (WHERE state = 'failed'),
+        count(*) FILTER (WHERE state = 'capped'),
+        count(*) FILTER (WHERE owner IS NULL AND not_before > :now
+            AND state IN ('awaiting_model', 'summarising', 'dispatching')),
+        count(*) FILTER (WHERE owner IS NULL AND coalesce(not_before, 0) <= :now
+            AND state IN ('awaiting_model', 'summarising', 'dispatching'))
+    FROM run""")
+_LIVE_WORKFLOWS = text("""
+    SELECT workflow, count(*) FROM run
+    WHERE state IN ('awaiting_model', 'summarising', 'dispatching', 'awaiting_approval')
+    GROUP BY workflow ORDER BY workflow""")
+_WORKERS = text("""
+    SELECT host, boot, namespace, pid, started FROM worker
+    WHERE seen_at > :since ORDER BY number""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """How the runs of one database are.
+
+    Attributes:
+        awaiting_approval, failed, capped: runs in that state: a person can make them go on.
+        waiting: runs that wait before they are tried again.
+        due: runs that a worker could take now.
+        stuck: ids of runs whose owner is gone or silent.
+        live: by workflow, how many runs have not ended.
+        workers: processes that have driven something lately and still exist, as "host:pid".
+    """
+
+    awaiting_approval: int
+    failed: int
+    capped: int
+    waiting: int
+    due: int
+    stuck: tuple[str, ...]
+    live: dict[str, int]
+    workers: tuple[str, ...]
+
+
+def health(connection: Connection, now: datetime, lately: float) -> Health:
+    """How the runs are.
+
+    Args:
+        connection: a reader's.
+        now: the time.
+        lately: seconds within which a living worker must have been heard of.
+    """
+    at = milliseconds(now)
+    awaiting, failed, capped, waiting, due = connection.execute(_COUNTS, {"now": at}).one()
+    numbers = [held.number for held in owned(connection, None) if held.is_stuck(now)]
+    chosen = select(run.c.id).where(run.c.number.in_(numbers)).order_by(run.c.number)
+    recent = connection.execute(_WORKERS, {"since": at - round(lately * 1000)})
+    owners = [Owner(*row) for row in recent]
+    return Health(
+        awaiting_approval=awaiting,
+        failed=failed,
+        capped=capped,
+        waiting=waiting,
+        due=due,
+        stuck=tuple(connection.execute(chosen).scalars()),
+        live=dict(connection.execute(_LIVE_WORKFLOWS).tuples().all()),
+        workers=tuple(f"{o.host}:{o.pid}" for o in owners if not is_gone(o)),
+    )
