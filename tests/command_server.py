@@ -1,7 +1,8 @@
-"""Runs `stepwell` commands for the docs' tests: each in a process of its own, forked from one that
-has imported the command line already. What is run is what the installed script runs.
+"""Runs `stepwell` commands for tests: each in a process of its own, forked from one that has
+imported the command line already. What is run is what the installed script runs.
 
-Reads one JSON object a line (argv, cwd, env, output) and answers each with an exit status.
+Reads one JSON object a line and answers each with an exit status. It has argv, cwd, env, output (a
+file to append to), and maybe errors (another one, for stderr) and input (a file to read).
 """
 
 import json
@@ -18,10 +19,9 @@ def run(job: dict[str, Any]) -> NoReturn:
     """Become the command."""
     code: object = 1
     try:
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        output = os.open(job["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
+        os.dup2(os.open(job.get("input", os.devnull), os.O_RDONLY), 0)
+        for stream, file in ((1, job["output"]), (2, job.get("errors", job["output"]))):
+            os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
         sys.stdin = os.fdopen(0, closefd=False)
         sys.stdout = os.fdopen(1, "w", closefd=False)
         sys.stderr = os.fdopen(2, "w", closefd=False)

@@ -26,7 +26,7 @@ from stepwell.decide import (
     decide,
 )
 from stepwell.dispatch import Dispatched
-from stepwell.envelope import Envelope
+from stepwell.envelope import Envelope, cut
 from stepwell.errors import LeaseLost, StoreError
 from stepwell.gate import ModelGate
 from stepwell.intervention import interrupt, take_over
@@ -48,6 +48,8 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 0.5
 # Seconds between tries to record an outcome that the database could not take.
 RECORD_AGAIN = 0.25
+# What is kept of an outcome that came too late.
+LATE_CHARACTERS = 20_000
 # A shell's exit code for a process that a signal ended is this and the signal's number.
 SIGNALLED = 128
 
@@ -206,7 +208,7 @@ class Driver:
 
     def _keep_late(self, run: RunRow, call: int, outcome: Envelope) -> None:
         with suppress(StoreError):  # it is evidence, no more
-            self.store.keep_late(run.number, call, outcome)
+            self.store.keep_late(run.number, call, cut(outcome, LATE_CHARACTERS)[0])
 
     def _wait(self, until: datetime, lease: Lease) -> None:
         seconds = (until - clock.now()).total_seconds()

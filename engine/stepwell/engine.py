@@ -55,7 +55,8 @@ class Engine:
         self.workflows = registered(workflows)
         file = database_file(str(database or self.settings.database_url))
         self.store = Store(file, self.settings.synchronous)
-        length, every = self.settings.lease, self.settings.heartbeat
+        length = self.settings.lease
+        every = min(self.settings.heartbeat, length / 3)  # a beat may be late, or fail once
         self._gate = ModelGate(self.settings.model_concurrency)
         self._leases = Leases(self.store, timedelta(seconds=length), timedelta(seconds=every))
 

@@ -88,6 +88,8 @@ class Reply:
         if self.stop is None:
             stop = StopReason.TOOL_CALLS if calls else StopReason.END
             object.__setattr__(self, "stop", stop)
+        else:
+            object.__setattr__(self, "stop", StopReason(self.stop))
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:

@@ -6,11 +6,18 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 
-from command_line import Project
+from command_line import Project, Server
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    forking = Server()
+    yield forking
+    forking.close()
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    made = Project(tmp_path)
+def project(tmp_path: Path, server: Server) -> Iterator[Project]:
+    made = Project(tmp_path, server)
     yield made
     made.close()

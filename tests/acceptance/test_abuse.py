@@ -35,7 +35,14 @@ def test_tools_that_misbehave(project: Project) -> None:
 
 def test_odd_text_survives_a_round_trip(project: Project) -> None:
     """B04."""
-    texts = ["ok \udcb2 end", "a\0b", "e\u0301 \u202e", "\ud83d", "👨\u200d👩\u200d👧 漢字 مرحبا", ""]
+    texts = [
+        "ok \udcb2 end",
+        "a\0b",
+        "e\u0301 \u202e",
+        "\ud83d",
+        "👨\u200d👩\u200d👧 漢字 مرحبا",
+        "",
+    ]
     for text in texts:
         replies = [call("look", {"what": text}), say(f"<{text}>")]
         run = project.run("run", "play", "-", "--json", stdin=json.dumps(replies)).json

@@ -2,7 +2,6 @@
 
 import json
 import resource
-import time
 
 from command_line import Project, call, say
 
@@ -26,19 +25,19 @@ def test_it_is_shown_within_seconds_and_cut(project: Project) -> None:
     assert len(run["calls"][-1]["full_result"]) == SIZE
     assert len(run["calls"][-1]["outcome"]["result"]) < 21_000
     began = cpu()
-    project.run("runs")
+    project.shell("$S runs")
     usual = cpu() - began
     for args, longest in (
-        (["show", "last"], 2_000_000),
-        (["show", "last", "--trace"], 2_000_000),
-        (["history", "last"], 1_000_000),
-        (["runs"], 2_000),
-        (["approvals"], 0),
+        ("show last", 2_000_000),
+        ("show last --trace", 2_000_000),
+        ("history last", 1_000_000),
+        ("runs", 2_000),
+        ("approvals", 0),
     ):
-        began, then = cpu(), time.monotonic()
-        done = project.run(*args)
+        began = cpu()
+        done = project.shell(f"$S {args}")
         assert cpu() - began < usual + 2, args
-        assert time.monotonic() - then < 20
+        assert done.code == 0
         assert len(done.out) <= longest
     full = project.run("show", "last", "--full").out
     assert "x" * SIZE in full

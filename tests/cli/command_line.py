@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pexpect
 
+SERVER = Path(__file__).parents[1] / "command_server.py"
 COMMAND = str(Path(sys.executable).with_name("stepwell"))
-PATIENCE = 20.0
+PATIENCE = 30.0
 PYPROJECT = '[tool.stepwell]\napp = "flows"\ndatabase = "sqlite:///kept/runs.db"\n'
 
 
@@ -57,11 +59,51 @@ class Done:
         return body["error"]
 
 
+def clean_environment() -> dict[str, str]:
+    """What the machine of a test has set must not matter."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("STEPWELL_", "PYTHON"))}
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        kept.pop(name, None)
+    return kept | {"LANG": "C.UTF-8", "TERM": "xterm-256color"}
+
+
+class Server:
+    """Runs commands in processes that need not import everything first."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def run(self, job: Mapping[str, Any]) -> int:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, SERVER],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=clean_environment(),
+                text=True,
+            )
+        assert self._process.stdin
+        assert self._process.stdout
+        try:
+            print(json.dumps(job), file=self._process.stdin, flush=True)
+            return int(self._process.stdout.readline())
+        except BaseException:  # such as the test's own timeout: it may still be busy
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
 class Project:
     """One folder with a pyproject.toml, workflows and a database."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, server: Server) -> None:
         self.root = root
+        self.server = server
         self.database = root / "kept" / "runs.db"
         self.processes: list[subprocess.Popen[bytes]] = []
         self.terminals: list[pexpect.spawn] = []
@@ -70,37 +112,52 @@ class Project:
 
     @property
     def env(self) -> dict[str, str]:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("STEPWELL_", "COV_"))}
-        for name in (
-            "NO_COLOR", "FORCE_COLOR", "COLUMNS", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE",
-        ):  # fmt: skip
-            kept.pop(name, None)
-        return kept | {"LANG": "C.UTF-8", "TERM": "xterm-256color", "HOME": str(self.root)}
+        return clean_environment() | {"HOME": str(self.root)}
 
     def run(
         self,
         *args: str,
         stdin: str | bytes = "",
         code: int | None = 0,
-        env: Mapping[str, str | None] | None = None,
+        env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Done:
         """Run the command to its end. `code` is the exit code it must have; None for any."""
-        given = self.env | dict(env or {})
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        env = env or {}
+        if all(name.startswith("STEPWELL_") for name in env):
+            done = self._run_forked(args, given, env, cwd or self.root)
+        else:
+            done = self._run_afresh(args, given, env, cwd or self.root)
+        assert "Traceback" not in done.out + done.err, done
+        if code is not None:
+            assert done.code == code, f"exit code {done.code}\n{done.out}\n{done.err}"
+        return done
+
+    def _run_forked(
+        self, args: Sequence[str], given: bytes, env: Mapping[str, str], cwd: Path
+    ) -> Done:
+        with TemporaryDirectory() as folder:
+            files = {name: Path(folder, name) for name in ("input", "output", "errors")}
+            files["input"].write_bytes(given)
+            job = {"argv": args, "cwd": str(cwd), "env": self.env | dict(env)}
+            code = self.server.run(job | {name: str(file) for name, file in files.items()})
+            out, err = (files[name].read_bytes().decode() for name in ("output", "errors"))
+            return Done(code, out, err)
+
+    def _run_afresh(
+        self, args: Sequence[str], given: bytes, env: Mapping[str, str], cwd: Path
+    ) -> Done:
         done = subprocess.run(
             [COMMAND, *args],
-            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            input=given,
             capture_output=True,
-            cwd=cwd or self.root,
-            env={k: v for k, v in given.items() if v is not None},
+            cwd=cwd,
+            env=self.env | dict(env),
             timeout=PATIENCE * 2,
             check=False,
         )
-        out, err = done.stdout.decode(), done.stderr.decode()
-        assert "Traceback" not in out + err, out + err
-        if code is not None:
-            assert done.returncode == code, f"exit code {done.returncode}\n{out}\n{err}"
-        return Done(done.returncode, out, err)
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def play(self, *replies: dict[str, Any], options: Sequence[str] = (), **more: Any) -> Done:
         """`stepwell run play` with these replies."""

@@ -72,7 +72,11 @@ def test_approve_decides_only_and_says_what_goes_on(project: Project) -> None:
 def test_deny_with_a_reason_that_the_model_reads(project: Project) -> None:
     project.play(PAY, say("As you wish."), code=3)
     denied = project.run("deny", "last", "--reason", "Nö, 🎉.", "--by", "bob", "--json").json
-    assert (denied["status"], denied["reason"], denied["decided_by"]) == ("denied", "Nö, 🎉.", "bob")
+    assert (denied["status"], denied["reason"], denied["decided_by"]) == (
+        "denied",
+        "Nö, 🎉.",
+        "bob",
+    )
     run = project.run("resume", "last", "--json").json
     (outcome,) = [c["outcome"] for c in run["calls"]]
     assert outcome["error"]["type"] == "denied"

@@ -61,7 +61,7 @@ def test_an_application_that_cannot_be_used(project: Project) -> None:
             assert told.code == 1
             assert told.error["type"] == "configuration_error"
     # What only looks does not need it.
-    assert project.run("runs", "--app", "nowhere", "--json").json == []
+    assert len(project.run("runs", "--app", "nowhere", "--json").json) == 1
 
 
 def test_databases_that_cannot_be_used(project: Project) -> None:
@@ -114,7 +114,12 @@ def test_a_newer_schema_is_refused_and_untouched(project: Project) -> None:
         connection.execute("PRAGMA user_version=99")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     before = project.database.read_bytes()
-    for command in (["runs"], ["run", "play", script(say("x"))], ["db", "upgrade"], ["db", "check"]):
+    for command in (
+        ["runs"],
+        ["run", "play", script(say("x"))],
+        ["db", "upgrade"],
+        ["db", "check"],
+    ):
         told = project.run(*command, "--json", code=1).error
         assert told["type"] == "schema_too_new"
         assert "99" in told["message"]
