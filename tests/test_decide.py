@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from in_memory import NOW, InMemory, agent
 
-from stepwell import Reply
-from stepwell.decide import AskModel, Finish, Record, RunCalls, Wait, decide
+from stepwell import NotKnown, Reply, tool
+from stepwell.decide import AskModel, Finish, Reconcile, Record, RunCalls, Wait, decide
 from stepwell.intervention import cancel
 from stepwell.machine import State
 from stepwell.messages import UserMessage
@@ -68,6 +68,19 @@ def test_calls_that_became_ready_start_in_a_transition_of_their_own():
     run.claim()
     change = run.command().change
     assert (change.trigger, [c.number for c in change.calls]) == ("start_calls", [1])
+
+
+def test_a_call_that_its_tool_is_looking_into_keeps_its_slot():
+    @tool(reconcile=lambda _context: NotKnown())
+    def book(n: int) -> None:
+        """Book."""
+
+    run = InMemory(agent(tools=[book], parallel=2))
+    run.asks(*[("book", {"n": 1})] * 3)
+    run.crash()
+    command = run.settle()
+    assert isinstance(command, Reconcile)
+    assert ([c.number for c in command.calls], run.statuses[2]) == ([1, 2], "waiting")
 
 
 def test_a_retry_waits():

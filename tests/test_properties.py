@@ -254,10 +254,10 @@ class Journey:
             if isinstance(command, RunCalls):
                 self.hand_out(command.calls)
             self.model_calls += isinstance(command, AskModel)
-        self.remember(command)
         if self.draw(often(st.just(False), True, weight=3)):
             self.apply(interrupt(run.snapshot, "SIGTERM", run.now))
         else:
+            self.remember(command)
             jitter = self.draw(st.none() | JITTER)
             self.apply(take_over(run.snapshot, LOST, run.now, POLICY, jitter))
 

@@ -104,8 +104,7 @@ def start(snapshot: Snapshot, calls: Iterable[Call]) -> list[Call]:
 def fill(workflow: Workflow, snapshot: Snapshot, batch: Iterable[Call]) -> dict[int, Call]:
     """The calls that change when a batch's free slots are used: ended without running, started."""
     found = triage(workflow, snapshot, batch)
-    free = max(0, workflow.parallel - len(found.running))
-    changed = [*found.closed, *start(snapshot, found.start[:free])]
+    changed = [*found.closed, *start(snapshot, found.start[: found.free(workflow.parallel)])]
     return {call.number: call for call in changed}
 
 

@@ -34,6 +34,10 @@ class Triage:
     doubt: list[Call] = field(default_factory=list)
     closed: list[Call] = field(default_factory=list)
 
+    def free(self, parallel: int) -> int:
+        """How many more may start; a call that its tool is looking into keeps its slot."""
+        return max(0, parallel - len(self.running) - len(self.reconcile))
+
 
 def triage(workflow: Workflow, snapshot: Snapshot, batch: Iterable[Call]) -> Triage:
     """Sort `batch`. A call that runs under an older fence than the run's has lost its outcome."""

@@ -1,12 +1,11 @@
 """H02: what models, tools and users write is shown, never obeyed, by a terminal."""
 
-import json
 import re
 import unicodedata
 
 import pexpect
 import pytest
-from command_line import Project, call, ended, say, script
+from command_line import Project, ended, say, script
 
 # The case's own, and some more.
 HOSTILE = [
@@ -57,16 +56,9 @@ def test_no_command_lets_them_through(attacked: Project) -> None:
     done = attacked.run("resume", "last")
     outputs.append(done)
     assert "[red]markup[/red] :boom: \\[x]" in done.out
-    for args in (
-        ["show", "last"],
-        ["show", "last", "--full"],
-        ["show", "last", "--trace", "--full"],
-        ["history", "last"],
-        ["runs"],
-    ):
-        outputs.append(attacked.run(*args))
-    for args in (["show", EVIL], ["run", EVIL, "x"], ["tools", EVIL], ["runs", "--app", EVIL]):
-        outputs.append(attacked.run(*args, code=None))
+    looks = [["show", "last"], ["show", "last", "--full"], ["show", "last", "--trace", "--full"]]
+    looks += [["history", "last"], ["runs"], ["show", EVIL], ["run", EVIL, "x"], ["tools", EVIL]]
+    outputs += [attacked.run(*args, code=None) for args in looks]
     for output in outputs:
         harmless(output.out + output.err)
     assert done.code == 0
@@ -87,9 +79,9 @@ def test_json_escapes_them_and_says_the_same(attacked: Project) -> None:
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", raw)
     assert question.json[0]["arguments"]["text"] == EVIL
     assert done.json["answer"] == f"{EVIL}\n{EVIL}"
-    assert json.loads(done.json["calls"][0]["outcome"] and json.dumps(EVIL)) == EVIL
+    assert done.json["calls"][0]["outcome"]["error"]["type"] == "invalid_arguments"
     assert denied.json["reason"] == EVIL
-    assert EVIL in wrong.error["message"] or "\\x1b" in wrong.error["message"]
+    assert "safe: ls" in wrong.error["message"]
 
 
 def test_the_prompt_at_a_terminal(attacked: Project) -> None:

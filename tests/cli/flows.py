@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,16 @@ def hang(name: str) -> str:
 async def hang_async(name: str) -> str:
     """Wait without a thread."""
     _note(f"waits {name}")
-    while not _gone(name):
+    while not _gone(name):  # noqa: ASYNC110 - another process lets go
         await asyncio.sleep(0.01)
     return f"{name} is through"
+
+
+@tool
+def hang_in_a_pool(name: str) -> str:
+    """Wait on a thread that Python waits for at the end."""
+    with ThreadPoolExecutor() as pool:
+        return pool.submit(hang, name).result()
 
 
 @tool(read_only=True)

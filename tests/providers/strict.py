@@ -130,6 +130,7 @@ def _responses_item(
         given = "arguments" if kind == "function_call" else "input"
         known(item, f"type id call_id name {given} status caller namespace", where)
         need(isinstance(item[given], str), f"{where}.{given}: a text")
+        need(kind != "function_call" or _is_json(item[given]), f"{where}.arguments: no JSON")
         need(NAME.fullmatch(item["name"]), f"{where}.name: does not match ^[a-zA-Z0-9_-]+$")
         need(0 < len(item["call_id"]) <= 64, f"{where}.call_id: 1 to 64 characters")
     else:
@@ -144,6 +145,14 @@ def _responses_item(
             led is None or same(previous) == led,
             f"Item '{item['id']}' of type '{kind}' was provided without its required 'reasoning' item.",
         )
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text or "{}")
+    except ValueError:
+        return False
+    return True
 
 
 def issue_responses(body: Body, request: Body, issued: Issued) -> None:

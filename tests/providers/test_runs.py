@@ -237,7 +237,6 @@ def test_a_call_that_was_cut_off_is_not_run(api: str, server: StrictServer, tmp_
     elif api == "openai":
         cut |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
         cut["output"][-1] |= {"status": "incomplete", "arguments": '{"amo'}
-        cut["output"].pop(0)
     else:
         cut["choices"][0]["finish_reason"] = "length"
         cut["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] = '{"amo'
@@ -272,3 +271,29 @@ def test_calls_without_ids_and_of_tools_that_do_not_exist(
         ("look", "ok"),
     ]
     assert len({call.provider_id for call in run.calls}) == 4
+
+
+def test_what_was_kept_is_not_sent_if_it_asks_for_other_calls(
+    api: str, server: StrictServer
+) -> None:
+    """A fork or a repair may have changed a record: then texts, calls and results are what counts."""
+    raw = {
+        "anthropic": {
+            "model": "m",
+            "content": [{"type": "tool_use", "id": "x", "name": "look", "input": {}}],
+        },
+        "openai": {
+            "model": "m",
+            "output": [
+                {"type": "function_call", "call_id": "x", "name": "look", "arguments": "{}"}
+            ],
+        },
+        "openai-chat": {"model": "m", "message": {"tool_calls": [{"id": "x"}, {"id": "y"}]}},
+    }[api]
+    server.play(says(api, "ok"))
+    calls = (ToolCall("look", {"q": "a"}, "t1"), ToolCall("look", {"q": "b"}, "t2"))
+    results = [ToolMessage(call.id, "look", "1", error=False) for call in calls]
+    transcript = [UserMessage("a"), AssistantMessage("b", None, calls, api, raw), *results]
+    resolve(f"{api}:m", Path()).complete(Request("S", transcript), None)
+    assert server.refused == []
+    assert "t2" in json.dumps(server.requests[0])

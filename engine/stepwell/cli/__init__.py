@@ -13,6 +13,7 @@ from stepwell.cli import streams
 from stepwell.errors import StepwellError
 
 SIGNALLED = 128
+SIGNALS = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
 
 
 class Stopped(SystemExit):
@@ -23,14 +24,27 @@ class InternalError(StepwellError):
     """Something failed that nobody foresaw."""
 
 
+class _Log(logging.Handler):
+    """Warnings, a line each on stderr, safe to show."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from stepwell.cli.output import say
+
+        error = record.exc_info[1] if record.exc_info else None
+        why = f" {type(error).__name__}: {error}" if error else ""
+        say(f"{record.getMessage()}{why}", style="yellow")
+
+
 def main() -> NoReturn:
     """Run the command line. Errors are one message on stderr, never a traceback."""
     streams.prepare()
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), _stop)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    sys.exit(_finish(_run()))
+    for number in SIGNALS:
+        signal.signal(number, _stop)
+    logging.basicConfig(level=logging.WARNING, handlers=[_Log()])
+    code = _finish(_run())
+    if code > SIGNALLED:
+        os._exit(code)  # threads that a tool left behind would be waited for
+    sys.exit(code)
 
 
 def _run() -> int:
@@ -58,7 +72,8 @@ def _run() -> int:
 
 def _stop(number: int, _frame: FrameType | None) -> None:
     """The first signal lets the run be given back; a second one ends the process at once."""
-    signal.signal(number, lambda *_: os._exit(SIGNALLED + number))
+    for each in SIGNALS:
+        signal.signal(each, lambda again, _: os._exit(SIGNALLED + again))
     raise Stopped(SIGNALLED + number)
 
 

@@ -126,9 +126,9 @@ def drive(
     With `quiet`, stderr is left to an error's JSON.
     """
     tell = None if quiet else progress
-    if not quiet:
-        say(f"Run {begun.id} ({begun.workflow})", style="bold")
     try:
+        if not quiet:
+            say(f"Run {begun.id} ({begun.workflow})", style="bold")
         ended = opened.resume(
             begun.id,
             max_turns=max_turns,

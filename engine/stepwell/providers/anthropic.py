@@ -126,7 +126,7 @@ def _blocks(message: Message, wire: Wire, model: str, *, reasoning: bool) -> lis
         result = {"type": "tool_result", "tool_use_id": wire.id(message.call)}
         result["content"] = message.text
         return [result | ({"is_error": True} if message.error else {})]
-    if _is_own(message):
+    if _is_own(message) and _fits(message):
         return _replayed(message, wire, keep=reasoning and message.raw["model"] == model)
     blocks: list[Body] = []
     if message.text.strip():
@@ -144,6 +144,12 @@ def _blocks(message: Message, wire: Wire, model: str, *, reasoning: bool) -> lis
 
 def _is_own(message: Message) -> bool:
     return isinstance(message, AssistantMessage) and message.provider == Messages.name
+
+
+def _fits(message: AssistantMessage) -> bool:
+    """Whether the blocks that were kept ask for exactly the calls that are answered."""
+    asked = [block for block in message.raw["content"] if block.get("type") == "tool_use"]
+    return len(asked) == len(message.calls)
 
 
 def _replayed(message: AssistantMessage, wire: Wire, *, keep: bool) -> list[Body]:

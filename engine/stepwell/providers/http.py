@@ -157,7 +157,7 @@ def parsed(content: bytes) -> Body:
     """
     try:
         body = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         text = content.decode("utf-8", "replace").strip()
         if not text:
             raise bad_reply("it is empty") from None

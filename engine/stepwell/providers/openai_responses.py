@@ -123,16 +123,23 @@ def _input(request: Request, wire: Wire, model: str, *, reasoning: bool) -> Iter
             kind = "custom_tool_call" if message.call in custom else "function_call"
             answered = {"type": f"{kind}_output", "call_id": wire.id(message.call)}
             yield answered | {"output": message.text}
-        elif message.provider == Responses.name:
-            raw = message.raw["output"]
-            calls = [item for item in raw if item.get("type") in _CALLS]
-            pairs = zip(calls, message.calls, strict=True)
+        elif message.provider == Responses.name and _fits(message):
+            pairs = zip(_calls_of(message), message.calls, strict=True)
             custom |= {call.id for item, call in pairs if item["type"] == "custom_tool_call"}
             yield from _replayed(message, wire, keep=reasoning and message.raw["model"] == model)
         else:
             if message.text.strip():
                 yield {"role": "assistant", "content": message.text}
             yield from (_call(call, wire) for call in message.calls)
+
+
+def _calls_of(message: AssistantMessage) -> list[Body]:
+    return [item for item in message.raw["output"] if item.get("type") in _CALLS]
+
+
+def _fits(message: AssistantMessage) -> bool:
+    """Whether the items that were kept ask for exactly the calls that are answered."""
+    return len(_calls_of(message)) == len(message.calls)
 
 
 def _call(call: ToolCall, wire: Wire) -> Body:
@@ -152,10 +159,12 @@ def arguments_text(arguments: Any) -> str:
 def _replayed(message: AssistantMessage, wire: Wire, *, keep: bool) -> Iterator[Body]:
     """The items as they came: reasoning stays right before what it led to.
 
-    Left out is reasoning that cannot be read again (of another model, or not encrypted) or that
-    nothing follows, and then also the ids that tie the other items to it.
+    Left out is reasoning that cannot be read again (of another model, or not encrypted), that
+    nothing follows, or that led to a call that was cut off; and then also the ids that tie the
+    other items to it.
     """
     raw: list[Body] = message.raw["output"]
+    keep = keep and all(item.get("status") != "incomplete" for item in _calls_of(message))
     last = max((i for i, item in enumerate(raw) if item.get("type") != "reasoning"), default=-1)
     kept = [i for i in raw[: last + 1] if i.get("type") != "reasoning" or _is_readable(i, keep)]
     tied = len(kept) == last + 1

@@ -33,7 +33,7 @@ def events(chunks: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 def _event(text: str) -> dict[str, Any]:
     try:
         event = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise bad_reply(f"a part of the stream is no JSON ({error})") from None
     if not isinstance(event, dict):
         raise bad_reply("a part of the stream is no JSON object")
