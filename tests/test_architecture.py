@@ -45,6 +45,7 @@ ORDER = (
     "providers",
     "owner",
     "background",
+    "threads",
     "dispatch",
     "perform",
     "views",

@@ -24,6 +24,10 @@ SOON = 0.05
 pytestmark = pytest.mark.timeout(60)
 
 
+def ignored(_call: int, _done: Dispatched) -> None:
+    """What comes too late is of no interest here."""
+
+
 def context(*notes: str) -> ToolContext:
     return ToolContext("run", "call", "key", datetime(2027, 1, 1, tzinfo=UTC), Notes(notes))
 
@@ -34,7 +38,7 @@ def quiet(function: Callable[..., Any], **options: Any) -> Tool:
 
 
 def run(made: Tool, arguments: dict[str, Any] | None = None, **options: Any) -> Dispatched:
-    dispatcher = Dispatcher()
+    dispatcher = Dispatcher(ignored)
     dispatcher.start(1, made, arguments or {}, options.get("context", context()))
     number, done = dispatcher.next()
     assert number == 1
@@ -246,7 +250,7 @@ def test_one_of_three_fails_and_the_others_are_kept():
             raise PermissionError("403")
         return k.upper()
 
-    dispatcher = Dispatcher()
+    dispatcher = Dispatcher(ignored)
     for number, key in enumerate(["a", "boom", "b"], start=1):
         dispatcher.start(number, get, {"k": key}, context())
     assert dispatcher.running == {1, 2, 3}
@@ -270,7 +274,7 @@ def test_calls_run_side_by_side_and_come_in_the_order_they_finish(is_async):
         return n
 
     made = quiet(wait_async if is_async else wait)
-    dispatcher = Dispatcher()
+    dispatcher = Dispatcher(ignored)
     for n in gates:
         dispatcher.start(n, made, {"n": n}, context())
     assert dispatcher.next(timeout=0) is None
@@ -283,7 +287,7 @@ def test_calls_run_side_by_side_and_come_in_the_order_they_finish(is_async):
 
 
 def test_misuse_is_told_at_once():
-    dispatcher = Dispatcher()
+    dispatcher = Dispatcher(ignored)
     with pytest.raises(LookupError):
         dispatcher.next()
     assert dispatcher.next(timeout=SOON) is None
@@ -339,7 +343,7 @@ def test_a_late_result_is_ignored_even_when_the_number_is_used_again():
         left.set()
         return "late"
 
-    dispatcher = Dispatcher()
+    dispatcher = Dispatcher(ignored)
     dispatcher.start(1, quiet(slow, timeout=SOON), {}, context())
     assert dispatcher.next()[1].status is IN_DOUBT
     second = threading.Event()
@@ -358,7 +362,7 @@ def test_a_result_that_is_there_wins_over_a_timeout_that_has_passed():
         left.set()
         return "there"
 
-    dispatcher = Dispatcher()
+    dispatcher = Dispatcher(ignored)
     dispatcher.start(1, quiet(quick, timeout=0.2), {}, context())
     assert left.wait(30)
     time.sleep(0.3)
@@ -404,7 +408,7 @@ def test_a_task_left_behind_cannot_end_the_event_loop():
         await asyncio.sleep(0)
         return "left"
 
-    dispatcher = Dispatcher()
+    dispatcher = Dispatcher(ignored)
     dispatcher.start(1, quiet(leaves), {}, context())
     assert dispatcher.next()[1].outcome == {"ok": True, "result": "left"}
     assert outcome(both(lambda: "alive")[1]) == (OK, "alive")
@@ -424,7 +428,7 @@ def test_abandoning_cancels_async_calls_and_forgets_all():
         finally:
             cancelled.set()
 
-    dispatcher = Dispatcher()
+    dispatcher = Dispatcher(ignored)
     dispatcher.start(1, quiet(wait_async), {}, context())
     dispatcher.start(2, quiet(lambda: gate.wait(30)), {}, context())
     assert begun.wait(30)
@@ -437,7 +441,7 @@ def test_abandoning_cancels_async_calls_and_forgets_all():
 
 def test_waiting_can_be_interrupted_by_a_signal():
     gate = threading.Event()
-    dispatcher = Dispatcher()
+    dispatcher = Dispatcher(ignored)
     dispatcher.start(1, quiet(lambda: gate.wait(30)), {}, context())
     threading.Timer(SOON, os.kill, [os.getpid(), signal.SIGINT]).start()
     begun = time.monotonic()
@@ -489,7 +493,7 @@ def test_threads_do_not_keep_the_process_alive(tmp_path):
         "@tool(timeout=0.05)\ndef slow() -> None:\n    'Sleep.'\n    time.sleep(600)\n"
         "@tool(timeout=0.05)\nasync def later() -> None:\n    'Sleep.'\n    await asyncio.sleep(600)\n"
         "context = ToolContext('r', 'c', 'k', datetime.now(UTC))\n"
-        "dispatcher = Dispatcher()\n"
+        "dispatcher = Dispatcher(print)\n"
         "dispatcher.start(1, slow, {}, context)\ndispatcher.start(2, later, {}, context)\n"
         "print(sorted(dispatcher.next()[1].status for _ in range(2)))\n"
     )
@@ -506,3 +510,33 @@ def test_threads_do_not_keep_the_process_alive(tmp_path):
     )
     assert ended.stdout.count("in_doubt") == 2
     assert ended.stderr == ""
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_late_outcome_is_told(is_async):
+    end, told = threading.Event(), threading.Event()
+    late: list[tuple[int, Dispatched]] = []
+
+    def hear(call: int, done: Dispatched) -> None:
+        late.append((call, done))
+        told.set()
+
+    def stubborn() -> str:
+        while not end.wait(0.01):
+            pass
+        return "paid"
+
+    async def stubborn_async() -> str:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            return "paid"
+        return "not reached"
+
+    made = quiet(stubborn_async if is_async else stubborn, timeout=0.05)
+    dispatcher = Dispatcher(hear)
+    dispatcher.start(7, made, {}, context())
+    assert dispatcher.next()[1].status is CallStatus.IN_DOUBT
+    end.set()
+    assert told.wait(10)
+    assert [call for call, _ in late] == [7]

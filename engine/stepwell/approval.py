@@ -14,6 +14,8 @@ from stepwell.machine import CallStatus, Trigger
 from stepwell.snapshot import Approval, ApprovalKind, ApprovalStatus, Call, Snapshot
 from stepwell.workflow import Workflow
 
+OVERDUE = "Nobody decided about this call in time; that counts as denied."
+
 
 class Verdict(StrEnum):
     """What a person says to a question."""
@@ -89,7 +91,7 @@ def expire(snapshot: Snapshot, now: datetime) -> Change | None:
     over = [
         (
             replace(question, status=ApprovalStatus.EXPIRED),
-            _deny(snapshot, snapshot.batch[question.call], "nobody decided in time"),
+            _refuse(snapshot, snapshot.batch[question.call], OVERDUE),
         )
         for question in snapshot.approvals.values()
         if question.status is ApprovalStatus.PENDING
@@ -218,5 +220,9 @@ def _result(given: Any) -> Any:
 
 def _deny(snapshot: Snapshot, call: Call, reason: str | None) -> Call:
     text = f"A person denied this call: {reason}" if reason else "A person denied this call."
+    return _refuse(snapshot, call, text)
+
+
+def _refuse(snapshot: Snapshot, call: Call, text: str) -> Call:
     hint = "Do not ask for the same call again; go on without it or say what is needed."
     return end(call, CallStatus.DENIED, failure("denied", text, hint), snapshot.run.seq + 1)

@@ -53,12 +53,7 @@ def _loads(text: str) -> Any:
     if not text.strip():
         return None
     try:
-        return json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_float=_finite,
-            parse_constant=_finite,
-        )
+        return _READER.decode(text)
     except ArgumentsError:
         raise
     except RecursionError:
@@ -106,6 +101,10 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ArgumentsError(f"{text} is not a JSON number.", "Numbers must be finite.")
     return number
+
+
+# Made once: `json.loads` with hooks makes a decoder for each text.
+_READER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_finite)
 
 
 def _too_deep(value: Any) -> bool:
@@ -156,7 +155,7 @@ class Parameters:
         """The JSON Schema (2020-12) of the arguments, closed at every level."""
         return deepcopy(self._schema)
 
-    def normalise(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def normalise(self, arguments: Any) -> dict[str, Any]:
         """The arguments as they are stored, approved and run.
 
         A value that must be an array or an object but arrived as JSON text is decoded; a value that
@@ -169,13 +168,16 @@ class Parameters:
         decoded: dict[str, Any] = _decoded(plain, self._shape)
         return decoded
 
-    def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def validate(self, arguments: Any) -> dict[str, Any]:
         """The Python value of every parameter, defaults included.
 
         Raises:
             ArgumentsError: names every field that is wrong, missing or unknown.
         """
-        plain = self.normalise(arguments)
+        return self.check(self.normalise(arguments))
+
+    def check(self, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """`validate` for arguments that are normalised already."""
         problems: list[Problem] = []
         model = None
         try:
@@ -216,10 +218,23 @@ def _decoded(value: Any, shape: Shape) -> Any:
     if isinstance(value, str):
         value = _decoded_text(value, shape.kinds)
     if isinstance(value, dict):
-        return {key: _decoded(item, shape.child(key)) for key, item in value.items()}
+        return {
+            key: _decoded(item, shape.child(key)) if _may_hold_more(item) else item
+            for key, item in value.items()
+        }
     if isinstance(value, list):
-        return [_decoded(item, shape.child(index)) for index, item in enumerate(value)]
+        return [
+            _decoded(item, shape.child(index)) if _may_hold_more(item) else item
+            for index, item in enumerate(value)
+        ]
     return value
+
+
+def _may_hold_more(value: Any) -> bool:
+    """Whether it is, or is the text of, an array or an object; asked first, for it costs little."""
+    if isinstance(value, str):
+        return value.lstrip().startswith(("[", "{"))
+    return isinstance(value, dict | list)
 
 
 def _decoded_text(text: str, kinds: frozenset[str]) -> Any:

@@ -61,8 +61,8 @@ def _line(
     )
     tool = workflow.toolbox.get(name)
     try:
-        arguments = parse(wanted.arguments)
-        return replace(line, arguments=tool.parameters.normalise(arguments) if tool else arguments)
+        read = tool.parameters.normalise if tool else parse
+        return replace(line, arguments=read(wanted.arguments))
     except ArgumentsError as error:
         if tool is None:
             return line  # triage answers with the names of the tools there are

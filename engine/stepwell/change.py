@@ -1,6 +1,6 @@
 """Pure: one transition with everything that is committed together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -113,13 +113,19 @@ def stop(
     usage: Usage | None = None,
     model: str | None = None,
     columns: Mapping[str, Any] = MappingProxyType({}),
+    not_begun: Collection[int] = (),
 ) -> Change:
     """End a run before its answer: open calls are closed with the reason, questions withdrawn.
 
-    A call that had started and whose outcome never arrived is closed as `unknown`.
+    A call that had started and whose outcome never arrived is closed as `unknown`, but for those
+    that are known to be `not_begun`, though they were recorded as running.
     """
     seq = snapshot.run.seq + 1
-    closed = [_closed(c, reason, seq) for c in snapshot.batch.values() if not c.status.final]
+    closed = [
+        _closed(call, reason, seq, begun=number not in not_begun)
+        for number, call in snapshot.batch.items()
+        if not call.status.final
+    ]
     withdrawn = [
         replace(question, status=ApprovalStatus.WITHDRAWN, decided_at=now, decided_seq=seq)
         for question in snapshot.approvals.values()
@@ -139,8 +145,8 @@ def stop(
     )
 
 
-def _closed(call: Call, reason: Fault, seq: int) -> Call:
-    if call.status is CallStatus.WAITING:
+def _closed(call: Call, reason: Fault, seq: int, *, begun: bool) -> Call:
+    if call.status is CallStatus.WAITING or not begun:
         text = f"Not run: {reason.message}"
         return end(call, CallStatus.NOT_RUN, failure(reason.type, text), seq)
     text = f"It had started; whether it took effect is not known. {reason.message}"

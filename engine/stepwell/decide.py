@@ -110,8 +110,12 @@ def decide(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
     run = snapshot.run
     if run.state not in LIVE:
         return Finish()
-    if run.cancel_requested is not None and (ended := cancel(snapshot, run.cancel_requested, now)):
-        return Record(ended)
+    if run.cancel_requested is not None:
+        # what the last record marked as running is begun only by the next command
+        fresh = [c.number for c in snapshot.batch.values() if c.is_marked_by(run.fence, run.seq)]
+        ended = cancel(snapshot, run.cancel_requested, now, not_begun=fresh)
+        if ended is not None:
+            return Record(ended)
     if run.state is State.AWAITING_APPROVAL:
         expired = expire(snapshot, now)
         return Record(expired) if expired else Wait(run.not_before)

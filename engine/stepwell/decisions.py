@@ -1,6 +1,7 @@
 """Takes people's answers to questions, from anybody who knows an id or from a function."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from stepwell import clock
 from stepwell.approval import Decision, Verdict, decide_approval
@@ -71,6 +72,7 @@ def ask(
         if isinstance(said, bool) and question.kind == ApprovalKind.APPROVAL:
             said = Decision(verdict=Verdict.APPROVE if said else Verdict.DENY)
         if isinstance(said, Decision):
-            decide(store, workflows, question.id, said, by="callback")
+            with suppress(ApprovalClosed):  # somebody else was faster, or its time was over
+                decide(store, workflows, question.id, said, by="callback")
             answered = True
     return answered

@@ -2,15 +2,15 @@
 
 import inspect
 import math
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, overload
 
-from stepwell import clock
+from stepwell import clock, threads
 from stepwell.background import Raised, submit, suspect
 from stepwell.envelope import Envelope, Unserialisable, clean, failure, jsonable, success
 from stepwell.errors import ArgumentsError, StepwellError
@@ -131,14 +131,8 @@ class _Job:
         self._awaited: Future[Any] | None = None
 
     def start(self) -> None:
-        thread = threading.Thread(
-            target=copy_context().run,
-            args=(self._work,),
-            name=f"stepwell-{self._tool.name}-{self.number}",
-            daemon=True,
-        )
         try:
-            thread.start()
+            threads.run(partial(copy_context().run, self._work))
         except RuntimeError as error:  # no thread to be had
             self._finish(CallStatus.ERROR, failure("not_started", f"The tool did not run: {error}"))
 
@@ -184,7 +178,7 @@ class _Job:
 
     def _outcome(self) -> tuple[CallStatus, Envelope]:
         try:
-            values = self._tool.parameters.validate(self._arguments)
+            values = self._tool.parameters.check(self._arguments)
         except ArgumentsError as error:
             return CallStatus.ERROR, failure("invalid_arguments", error.message, error.hint)
         result = self._tool.call(values, self._context)

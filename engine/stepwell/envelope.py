@@ -15,6 +15,9 @@ from pydantic_core import to_jsonable_python
 
 Envelope = dict[str, Any]
 
+# Made once: `json.dumps` with options makes an encoder for each value.
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
 MAX_DEPTH = 100  # pydantic reads JSON of 200 levels, SQLite of 1,000
 MAX_VALUES = 2_000_000  # a list that holds one list many times over can be small and endless
 MAX_INT_BITS = 14_000  # Python refuses to write more than 4,300 digits (14,284 bits)
@@ -40,7 +43,7 @@ def failure(kind: str, message: str, hint: str = "") -> Envelope:
 
 def dumps(value: Any) -> str:
     """Compact JSON in the order of `value`; NaN and infinity are refused with ValueError."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _COMPACT.encode(value)
 
 
 def canonical(value: Any) -> str:

@@ -1,5 +1,6 @@
 """Pure: what starts a run, and what people and recovery change in one from outside."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypedDict
@@ -156,8 +157,16 @@ def _switch(snapshot: Snapshot, now: datetime, by: str | None, model: str) -> Ch
     return change(snapshot, Trigger.RETRY, now, by=by, model=model, columns=columns)
 
 
-def cancel(snapshot: Snapshot, by: str | None, now: datetime) -> Change | None:
+def cancel(
+    snapshot: Snapshot, by: str | None, now: datetime, *, not_begun: Collection[int] = ()
+) -> Change | None:
     """The end of a run at a person's wish; None where that is what it has come to already.
+
+    Args:
+        snapshot: the run.
+        by: who wants it.
+        now: the time.
+        not_begun: calls recorded as running, of which the driver knows that they are not yet.
 
     Raises:
         RunNotResumable: it has ended otherwise.
@@ -168,7 +177,7 @@ def cancel(snapshot: Snapshot, by: str | None, now: datetime) -> Change | None:
     if run.state not in LIVE:
         raise RunNotResumable(f"Run {run.id} is {run.state} already: nothing was cancelled.")
     reason = Fault(type="cancelled", message=f"Cancelled by {by}." if by else "Cancelled.")
-    return stop(snapshot, Trigger.CANCEL, now, reason, by=by)
+    return stop(snapshot, Trigger.CANCEL, now, reason, by=by, not_begun=not_begun)
 
 
 def lost_worker(snapshot: Snapshot, policy: RetryPolicy) -> Fault:

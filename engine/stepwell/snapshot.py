@@ -174,6 +174,11 @@ class Call:
     fence: int | None = None
     ms: int | None = None
 
+    def is_marked_by(self, fence: int, seq: int) -> bool:
+        """Whether it was this transition, under this fence, that recorded it as running."""
+        marked = self.restarted_seq or self.started_seq
+        return self.status is CallStatus.RUNNING and (self.fence, marked) == (fence, seq)
+
     @property
     def effective(self) -> Any:
         """The arguments that run: the edited ones where there are any."""

@@ -80,7 +80,7 @@ def _refusal(workflow: Workflow, snapshot: Snapshot, call: Call) -> Envelope | N
     if tool is None:
         return _no_such_tool(workflow, call.tool)
     try:
-        tool.parameters.validate(call.effective)
+        tool.parameters.check(call.effective)
     except ArgumentsError as error:
         return failure("invalid_arguments", error.message, error.hint)
     approval = _last_approval(snapshot, call)

@@ -66,6 +66,9 @@ class Worker:
             claimed = self._claim(number)
             if claimed is not None:
                 self.drive(claimed)
+                if claimed.run.owner is None:
+                    follow()
+                    return  # it ended, or waits for longer than anybody holds it
                 continue
             held = self.driver.store.owned(number)
             if not held:

@@ -169,7 +169,7 @@ def _reply(request: Request, line: dict[str, Any]) -> Reply:
 
 
 TOOLS = [
-    look, pay, write, hang, hang_async, read_slowly, big, say_back,
+    look, pay, write, hang, hang_async, hang_in_a_pool, read_slowly, big, say_back,
     chatter, leave, interrupt, fork, thread, whoami,
 ]  # fmt: skip
 play = Agent(name="play", tools=TOOLS, model=ScriptedModel([_play]))

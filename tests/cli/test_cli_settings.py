@@ -132,7 +132,7 @@ def test_a_damaged_database_is_reported(project: Project) -> None:
         connection.execute("PRAGMA foreign_keys=OFF")
         connection.execute("DROP TABLE call")
         connection.commit()
-    told = project.run("db", "check", "--json", code=1)
-    assert "call" in told.out + told.err
+    (problem,) = project.run("db", "check", "--json", code=1).json["problems"]
+    assert "cannot be read: no such table: call" in problem
     for command in (["show", "last"], ["resume", "last"]):
         assert project.run(*command, "--json", code=1).error["type"] == "store_error"

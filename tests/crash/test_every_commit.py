@@ -16,7 +16,7 @@ from tests.crash.conftest import check_effects, check_run, effects
 
 # The schema; this process; start, claim, request, 3 outcomes, fault, request, outcome, question;
 # decision, claim, start, outcome, request, outcome, answer, and the claims that find nothing.
-COMMITS = 20
+COMMITS = 18
 TOOLS = ["read 1", "put 2", "pay 3", "wire 4", "put 5", "pay 6"]
 EXPECTED = {(tool.split()[0], str(number)) for number, tool in enumerate(TOOLS, 1)}
 AT_ONCE = 5.0  # seconds; a lease lasts for 30

@@ -2,7 +2,8 @@
 
 A file says where the situation is documented (`origin`), what the server answers (`answer`: a whole
 body, the events of a stream, or any text), and what that has to become: a `reply` or a `fault`.
-A body is also sent as a stream, unless `whole` is false: then it cannot be.
+What the provider wants `back` has to be in the next request. A body is also sent as a stream,
+unless `whole` is false: then it cannot be.
 """
 
 import json
@@ -134,6 +135,8 @@ def test_it_is_taken_for_what_it_is(
         assert kept == own
     if told.get("again", True):
         check_it_can_go_on(reply, asked, model, server)
+        again = json.dumps(server.requests[-1])
+        assert all(json.dumps(text) in again for text in told.get("back", ()))
 
 
 def check_fault(fault: ProviderError, wanted: dict[str, Any]) -> None:

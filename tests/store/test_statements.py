@@ -12,12 +12,11 @@ from tests.tracing import tracing
 START = ["INSERT run", "INSERT transition", "INSERT message"]
 WORKER = ["INSERT worker"]
 CLAIM = ["UPDATE run", "UPDATE worker"]
-LOOK = ["UPDATE run"]
 REQUEST = ["UPDATE run", "INSERT transition", "INSERT message", "INSERT call"]
 RESULT = ["UPDATE run", "INSERT transition", "UPDATE call"]
 ANSWER = ["UPDATE run", "INSERT transition", "INSERT message"]
-# Beside the 2N + 1 of N rounds; at the end, a look whether there is more to do.
-BEFORE, AFTER = [START, WORKER, CLAIM], [LOOK]
+# Beside the 2N + 1 of N rounds.
+BEFORE = [START, WORKER, CLAIM]
 BYTES_A_ROUND = 1_300
 
 
@@ -74,7 +73,7 @@ def test_n_rounds_are_2n_and_1_commits_and_nothing_is_read_in_between(
     file: Path, number: int
 ) -> None:
     transitions = [REQUEST, RESULT] * number + [ANSWER]
-    assert written(traced(file, rounds(number))) == BEFORE + transitions + AFTER
+    assert written(traced(file, rounds(number))) == BEFORE + transitions
     assert len(transitions) == 2 * number + 1
 
 
@@ -84,7 +83,7 @@ def test_each_outcome_of_parallel_calls_is_one_commit(file: Path, calls: int) ->
     request = [*REQUEST, *["INSERT call"] * (calls - 1)]
     waiting = [[*RESULT, "UPDATE call"]] * max(0, calls - 5)
     results = waiting + [RESULT] * min(calls, 5)
-    expected = [*BEFORE, request, *results, ANSWER, *AFTER]
+    expected = [*BEFORE, request, *results, ANSWER]
     assert written(traced(file, parallel(calls))) == expected
 
 

@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 from sqlalchemy import select
+from sqlalchemy.exc import DBAPIError
 
 from stepwell.machine import State
 from stepwell.store import connections, load, schema
@@ -23,12 +24,18 @@ def problems(file: Path) -> list[str]:
         return [f"{file} does not exist yet, or is empty: `stepwell db upgrade` makes it."]
     if found < schema.newest():
         return [f"{file} has schema version {found}: `stepwell db upgrade` brings it up to date."]
+    try:
+        return _damage(file) or _illegal_transcripts(file)
+    except (sqlite3.Error, DBAPIError) as error:
+        return [f"{file} cannot be read: {getattr(error, 'orig', error)}."]
+
+
+def _damage(file: Path) -> list[str]:
     with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as reader:
         answers = [row[0] for row in reader.execute("PRAGMA integrity_check")]
         strays = reader.execute("PRAGMA foreign_key_check").fetchall()
     wrong = [answer for answer in answers if answer != "ok"]
-    wrong += [f"A row of {table} belongs to no {parent}." for table, _, parent, _ in strays]
-    return wrong or _illegal_transcripts(file)
+    return wrong + [f"A row of {table} belongs to no {parent}." for table, _, parent, _ in strays]
 
 
 def _illegal_transcripts(file: Path) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Label, RowMapping, Select, func, select, text
+from sqlalchemy import Connection, Integer, Label, RowMapping, bindparam, func, select, text
 
 from stepwell.envelope import dumps
 from stepwell.machine import CallStatus, State
@@ -49,13 +49,43 @@ _REDEFINED = text("""
     WHERE digest <> before""")
 
 
-def _runs() -> Select[Any]:
-    first = (message.c.run == run.c.number) & (message.c.number == 1)
-    return (
-        select(run, message.c.text.label("input"), _parallel_turns(), *_OWNER)
-        .join(message, first)
-        .outerjoin(worker, worker.c.number == run.c.owner)
+# Built once: to build a statement costs more than to execute it.
+_NUMBER = bindparam("number", type_=Integer())
+_RUNS = (
+    select(run, message.c.text.label("input"), _parallel_turns(), *_OWNER)
+    .join(message, (message.c.run == run.c.number) & (message.c.number == 1))
+    .outerjoin(worker, worker.c.number == run.c.owner)
+)
+_RUN = _RUNS.where(run.c.number == _NUMBER)
+_CALLS = (
+    select(call, full_result.c.text.label("full_result"))
+    .outerjoin(
+        full_result, (full_result.c.run == call.c.run) & (full_result.c.call == call.c.number)
     )
+    .where(call.c.run == _NUMBER)
+    .order_by(call.c.number)
+)
+_MESSAGES = select(message).where(message.c.run == _NUMBER).order_by(message.c.number)
+_APPROVALS = (
+    select(
+        approval,
+        run.c.id.label("run_id"),
+        call.c.tool,
+        call.c.late_outcome,
+        func.coalesce(call.c.edited, call.c.arguments).label("shown"),
+        func.coalesce(message.c.reasoning, func.nullif(message.c.text, "")).label("reasoning"),
+    )
+    .join(run, run.c.number == approval.c.run)
+    .join(call, (call.c.run == approval.c.run) & (call.c.number == approval.c.call))
+    .outerjoin(
+        message,
+        (message.c.run == call.c.run)
+        & (message.c.seq == call.c.requested_seq)
+        & (message.c.role == "assistant"),
+    )
+    .order_by(approval.c.asked_at, approval.c.run, approval.c.number)
+)
+_APPROVALS_OF_RUN = _APPROVALS.where(approval.c.run == _NUMBER)
 
 
 def runs(
@@ -67,7 +97,7 @@ def runs(
     limit: int,
 ) -> list[Run]:
     """Runs, the newest first."""
-    query = _runs().order_by(run.c.number.desc()).limit(limit)
+    query = _RUNS.order_by(run.c.number.desc()).limit(limit)
     if state is not None:
         query = query.where(run.c.state == state.value)
     if workflow is not None:
@@ -84,19 +114,12 @@ def input_of(connection: Connection, number: int) -> str:
 
 def detail(connection: Connection, number: int, now: datetime) -> RunDetail:
     """One run with everything in it."""
-    row = connection.execute(_runs().where(run.c.number == number)).mappings().one()
+    one = {"number": number}
+    row = connection.execute(_RUN, one).mappings().one()
     columns = _run_columns(row, now)
     id_ = columns["id"]
-    uncut = (full_result.c.run == call.c.run) & (full_result.c.call == call.c.number)
-    wanted = (
-        select(call, full_result.c.text.label("full_result"))
-        .outerjoin(full_result, uncut)
-        .where(call.c.run == number)
-        .order_by(call.c.number)
-    )
-    lines = connection.execute(wanted).mappings().all()
-    said = select(message).where(message.c.run == number).order_by(message.c.number)
-    messages = connection.execute(said).mappings().all()
+    lines = connection.execute(_CALLS, one).mappings().all()
+    messages = connection.execute(_MESSAGES, one).mappings().all()
     by_request: dict[int, list[RowMapping]] = defaultdict(list)
     for line in lines:
         by_request[line["requested_seq"]].append(line)
@@ -114,26 +137,11 @@ def approvals(
     connection: Connection, number: int | None, *, pending: bool = False
 ) -> list[ApprovalView]:
     """Questions, the oldest first: one run's, or all."""
-    asked = (message.c.run == call.c.run) & (message.c.seq == call.c.requested_seq)
-    query = (
-        select(
-            approval,
-            run.c.id.label("run_id"),
-            call.c.tool,
-            call.c.late_outcome,
-            func.coalesce(call.c.edited, call.c.arguments).label("shown"),
-            func.coalesce(message.c.reasoning, func.nullif(message.c.text, "")).label("reasoning"),
-        )
-        .join(run, run.c.number == approval.c.run)
-        .join(call, (call.c.run == approval.c.run) & (call.c.number == approval.c.call))
-        .outerjoin(message, asked & (message.c.role == "assistant"))
-        .order_by(approval.c.asked_at, approval.c.run, approval.c.number)
-    )
-    if number is not None:
-        query = query.where(approval.c.run == number)
+    query = _APPROVALS if number is None else _APPROVALS_OF_RUN
     if pending:
         query = query.where(approval.c.status == ApprovalStatus.PENDING.value)
-    return [_approval(row) for row in connection.execute(query).mappings()]
+    one = {} if number is None else {"number": number}
+    return [_approval(row) for row in connection.execute(query, one).mappings()]
 
 
 def history(connection: Connection, number: int, after: int = 0) -> list[HistoryEntry]:

@@ -2,43 +2,44 @@
 
 from collections import defaultdict
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Integer, bindparam, select
 
 from stepwell.snapshot import Call, Snapshot, StoredMessage
 from stepwell.store import rows
 from stepwell.store.tables import approval, call, message, note, run
 
+# Built once: to build a statement costs more than to execute it.
+_NUMBER = bindparam("number", type_=Integer())
+_RUN = select(run).where(run.c.number == _NUMBER)
+_CALLS = select(call).where(call.c.run == _NUMBER).order_by(call.c.number)
+_MESSAGES = select(message).where(message.c.run == _NUMBER).order_by(message.c.number)
+_APPROVALS = select(approval).where(approval.c.run == _NUMBER).order_by(approval.c.number)
+_BLANKET = (
+    select(call.c.tool)
+    .join(approval, (approval.c.run == call.c.run) & (approval.c.call == call.c.number))
+    .where(approval.c.run == _NUMBER, approval.c.all_of_tool)
+)
+_NOTES = select(note.c.text).where(note.c.run == _NUMBER).order_by(note.c.number)
+
 
 def load(connection: Connection, number: int) -> Snapshot:
     """The run as it was last recorded: what its transitions made of it, one after the other."""
-    row = connection.execute(select(run).where(run.c.number == number)).mappings().one()
+    one = {"number": number}
+    row = connection.execute(_RUN, one).mappings().one()
     snapshot = Snapshot(run=rows.run_row(row))
     calls: dict[int, list[Call]] = defaultdict(list)
-    wanted = select(call).where(call.c.run == number).order_by(call.c.number)
-    for line in connection.execute(wanted).mappings():
+    for line in connection.execute(_CALLS, one).mappings():
         calls[line["requested_seq"]].append(rows.stored_call(line))
-    said = select(message).where(message.c.run == number).order_by(message.c.number)
     messages: dict[int, list[StoredMessage]] = defaultdict(list)
-    for line in connection.execute(said).mappings():
+    for line in connection.execute(_MESSAGES, one).mappings():
         messages[line["seq"]].append(rows.stored_message(line))
     for seq in sorted({*messages, *calls}):
         snapshot.extend(messages[seq], calls[seq])
-    _load_approvals(connection, number, snapshot)
-    written = select(note.c.text).where(note.c.run == number).order_by(note.c.number)
-    snapshot.notes.extend(connection.execute(written).scalars())
-    return snapshot
-
-
-def _load_approvals(connection: Connection, number: int, snapshot: Snapshot) -> None:
-    asked = select(approval).where(approval.c.run == number).order_by(approval.c.number)
-    for line in connection.execute(asked).mappings():
+    for line in connection.execute(_APPROVALS, one).mappings():
         question = rows.stored_approval(line)
         snapshot.questions = question.number
         if question.call in snapshot.batch:
             snapshot.approvals[question.number] = question
-    blanket = (
-        select(call.c.tool)
-        .join(approval, (approval.c.run == call.c.run) & (approval.c.call == call.c.number))
-        .where(approval.c.run == number, approval.c.all_of_tool)
-    )
-    snapshot.blanket.update(connection.execute(blanket).scalars())
+    snapshot.blanket.update(connection.execute(_BLANKET, one).scalars())
+    snapshot.notes.extend(connection.execute(_NOTES, one).scalars())
+    return snapshot
