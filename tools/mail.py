@@ -10,7 +10,7 @@ from email.policy import SMTP
 from pathlib import Path
 from urllib.parse import quote
 
-from stepwell import ToolContext, tool
+from stepwell import DidNotHappen, Happened, ToolContext, tool
 
 SENDER = "support@example.com"
 
@@ -32,9 +32,20 @@ def outbox_path() -> Path:
     return Path(os.environ.get("STEPWELL_OUTBOX") or _OUTBOX)
 
 
+def _find_mail(context: ToolContext) -> Happened | DidNotHappen:
+    """Whether the mail of a lost call was sent: its file has the key's name."""
+    name = _name(context)
+    return Happened(name) if (outbox_path() / name).exists() else DidNotHappen()
+
+
+def _name(context: ToolContext) -> str:
+    # Whatever a key looks like, its quoted form is one plain file name.
+    return quote(context.idempotency_key, safe="") + ".eml"
+
+
 # Not idempotent=True although the file's name makes a repeat harmless: real mail could not promise
-# it, so a lost outcome is for a person to decide, until the tool has a `reconcile`.
-@tool(destructive=True)
+# it, but a real mail service can be asked whether it has a message with this key.
+@tool(destructive=True, reconcile=_find_mail)
 def send_email(to: str, subject: str, body: str, context: ToolContext) -> str:
     """Send a plain-text email to one person. Returns the name of the file in the outbox.
 
@@ -44,8 +55,7 @@ def send_email(to: str, subject: str, body: str, context: ToolContext) -> str:
         body: The text of the message.
         context: Given by the engine.
     """
-    # Whatever a key looks like, its quoted form is one plain file name.
-    name = quote(context.idempotency_key, safe="") + ".eml"
+    name = _name(context)
     message = _message(to, subject, body, context.idempotency_key)
     outbox = outbox_path()
     if not (outbox / name).exists():

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypedDict, cast
 
 from pydantic import Field
 
-from stepwell import ToolContext, tool
+from stepwell import DidNotHappen, Happened, ToolContext, tool
 
 APPROVAL_LIMIT_CENTS = 2000
 """A refund above this needs a person."""
@@ -80,9 +80,16 @@ def _above_limit(*, amount_cents: int, **_others: object) -> bool:
     return amount_cents > APPROVAL_LIMIT_CENTS
 
 
-# Not idempotent=True although the key makes a repeat harmless: money whose outcome was lost is
-# for a person to decide, until the tool has a `reconcile`.
-@tool(destructive=True, requires_approval=_above_limit)
+def _find_refund(context: ToolContext) -> Happened | DidNotHappen:
+    """Whether the money left: the key is unique, so a repeat could not pay twice either."""
+    with closing(_open()) as database:
+        paid = _row(database, _REFUND, context.idempotency_key)
+    return DidNotHappen() if paid is None else Happened(paid)
+
+
+# Not idempotent=True although the key makes a repeat harmless: the tool finds out, and only where
+# it cannot is the money of a lost call for a person to decide.
+@tool(destructive=True, requires_approval=_above_limit, reconcile=_find_refund)
 def refund(
     order_id: str,
     amount_cents: Annotated[int, Field(ge=1)],

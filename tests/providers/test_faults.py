@@ -74,7 +74,7 @@ def test_an_outage_ends_a_run_after_the_last_attempt(
     run = runs.run()
     assert (run.state, run.error["type"], run.used.turns) == ("failed", TEMPORARY[status], attempts)
     assert len(llmock.requests) == attempts
-    assert [entry.attempt for entry in runs.faults(run)] == [*range(2, attempts + 1), 1]
+    assert [entry.attempt for entry in runs.faults(run)] == [*range(2, attempts + 1), attempts]
     assert "the last" in run.error["message"]
 
 

@@ -3,6 +3,7 @@ import email.policy
 
 import pytest
 
+from stepwell import DidNotHappen, Happened
 from stepwell.errors import ArgumentsError
 from tools import mail
 from tools.mail import send_email
@@ -126,3 +127,11 @@ def test_every_part_must_be_given():
 def test_a_repeat_is_not_declared_harmless():
     assert not send_email.read_only
     assert not send_email.idempotent
+
+
+def test_a_lost_mail_finds_out_itself(make_context) -> None:
+    context = make_context()
+    assert send_email.reconcile is not None
+    assert send_email.reconcile(context) == DidNotHappen()
+    name = send_email(to="ada@example.com", subject="Hello", body="Hi.", context=context)
+    assert send_email.reconcile(context) == Happened(name)

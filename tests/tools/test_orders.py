@@ -5,6 +5,7 @@ from contextlib import closing
 
 import pytest
 
+from stepwell import DidNotHappen, Happened
 from stepwell.errors import ArgumentsError
 from tools import orders
 from tools.orders import APPROVAL_LIMIT_CENTS, find_order, refund
@@ -170,3 +171,12 @@ def test_looking_is_safe_to_repeat_and_paying_is_not():
     assert find_order.read_only
     assert not refund.read_only
     assert not refund.idempotent
+
+
+def test_a_lost_refund_finds_out_itself(make_context) -> None:
+    context = make_context()
+    assert refund.reconcile is not None
+    assert refund.reconcile(context) == DidNotHappen()
+    paid = refund(order_id="1042", amount_cents=100, context=context)
+    assert refund.reconcile(context) == Happened(paid)
+    assert refund.reconcile(make_context()) == DidNotHappen()
