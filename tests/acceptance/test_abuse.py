@@ -49,6 +49,10 @@ def test_odd_text_survives_a_round_trip(project: Project) -> None:
     raw = project.shell("$S run hello $'caf\\xe9'")
     assert raw.out == "Hello.\n"
     assert project.last()["input"] == "caf\ufffd"
+    project.play(call("pay", {"cents": 5}), END, code=3)
+    assert project.shell("$S deny last --reason $'\\xe9' --by $'\\xff'").code == 0
+    (question,) = project.last()["approvals"]
+    assert (question["reason"], question["decided_by"]) == ("\ufffd", "\ufffd")
 
 
 def test_a_huge_input(project: Project) -> None:

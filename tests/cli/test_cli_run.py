@@ -47,6 +47,7 @@ def test_the_json_of_a_run_is_the_contracts(project: Project) -> None:
     options = ["--json", "--user", "ann", "--max-turns", "7", "--max-tool-calls", "6"]
     done = project.play(asked, say("Ünïcödé 🎉"), options=[*options, "--key", "k"])
     run = done.json
+    assert done.err == ""  # left to an error
     check_run(run)
     assert (run["state"], run["answer"], run["user"], run["key"]) == (
         "done", "Ünïcödé 🎉", "ann", "k",

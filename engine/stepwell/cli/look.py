@@ -7,21 +7,21 @@ import typer
 from stepwell.cli.options import AppOption, JsonOption, RunArgument
 from stepwell.cli.output import (
     as_json,
-    console,
     one_line,
     say,
     state_text,
-    table,
     turns_text,
     write,
     write_json,
+    write_table,
 )
 from stepwell.cli.session import application, engine
 from stepwell.cli.show import show_run, show_trace
 from stepwell.errors import UnknownTool
 from stepwell.machine import State
 from stepwell.settings import load
-from stepwell.workflow import registered
+from stepwell.views import HistoryEntry
+from stepwell.workflow import model_name, registered
 
 
 def runs(
@@ -40,18 +40,20 @@ def runs(
     if not found:
         say("There are no such runs.")
         return
-    grid = table("run", "workflow", "state", "created", "turns", "calls", "input")
-    for run in found:
-        grid.add_row(
+    rows = [
+        (
             run.id,
             one_line(run.workflow),
             state_text(run.state, stuck=run.stuck),
-            f"{run.created_at:%F %T}",
+            f"{run.created_at:%F %H:%M}",
             turns_text(run),
             str(run.used.tool_calls),
-            one_line(run.input, 40),
+            one_line(run.input),
         )
-    console().print(grid)
+        for run in found
+    ]
+    columns = ("run", "workflow", "state", "created", "turns", "calls", "input")
+    write_table(columns, rows, cut={"created", "turns", "input"})
 
 
 def show(
@@ -81,19 +83,30 @@ def history(run: RunArgument, json: JsonOption = False, app: AppOption = None) -
     if json:
         write_json(entries)
         return
-    grid = table("seq", "at", "trigger", "state", "by", "attempt", "calls", "error")
-    for entry in entries:
-        grid.add_row(
+    rows = [
+        (
             str(entry.seq),
-            f"{entry.at:%F %T}.{entry.at.microsecond // 1000:03}",
+            f"{entry.at:%T}.{entry.at.microsecond // 1000:03}",
             entry.trigger,
             state_text(entry.dest),
             one_line(entry.by or ""),
             str(entry.attempt) if entry.attempt > 1 else "",
-            one_line(", ".join(f"{step.tool} {step.status}" for step in entry.calls), 80),
-            one_line(entry.error["message"], 80) if entry.error else "",
+            one_line(_happened(entry), 120),
         )
-    console().print(grid)
+        for entry in entries
+    ]
+    days = sorted({f"{entry.at:%F}" for entry in entries})
+    at = f"at, {days[0]}" if len(days) == 1 else f"at, {days[0]} to {days[-1]}"
+    columns = ("seq", at, "trigger", "state", "by", "attempt", "what")
+    write_table(columns, rows, cut={"by", "attempt", "what"})
+
+
+def _happened(entry: HistoryEntry) -> str:
+    """What became of which call, and what went wrong."""
+    parts = [f"{step.tool} {step.status}" for step in entry.calls]
+    if entry.error:
+        parts.append(entry.error["message"])
+    return "; ".join(parts)
 
 
 def workflows(json: JsonOption = False, app: AppOption = None) -> None:
@@ -102,16 +115,16 @@ def workflows(json: JsonOption = False, app: AppOption = None) -> None:
     if json:
         write_json([workflow.describe() for workflow in found.values()])
         return
-    grid = table("workflow", "model", "turns", "tools")
-    for workflow in found.values():
-        shown = workflow.describe()
-        grid.add_row(
+    rows = [
+        (
             one_line(workflow.name),
-            one_line(shown["model"] or "(STEPWELL_MODEL)"),
+            one_line(model_name(workflow.model) or "(STEPWELL_MODEL)"),
             str(workflow.limits.max_turns),
             ", ".join(workflow.toolbox),
         )
-    console().print(grid)
+        for workflow in found.values()
+    ]
+    write_table(("workflow", "model", "turns", "tools"), rows, cut={"model", "tools"})
 
 
 def tools(
@@ -133,9 +146,9 @@ def tools(
     elif name:
         write(as_json(definitions[0]))
     else:
-        grid = table("tool", "flags", "what it does")
+        rows = []
         for definition in definitions:
             flags = [key for key, value in definition.items() if value is True]
             summary = one_line(str(definition["description"]).partition("\n")[0], 80)
-            grid.add_row(definition["name"], ", ".join(flags), summary)
-        console().print(grid)
+            rows.append((definition["name"], ", ".join(flags), summary))
+        write_table(("tool", "flags", "what it does"), rows, cut={"flags", "what it does"})

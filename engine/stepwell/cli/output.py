@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import unicodedata
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any, TextIO
 
@@ -33,6 +34,8 @@ COLOURS = {
     State.FAILED: "red",
     State.CANCELLED: "red",
 }
+# A column that has less room says nothing.
+NARROWEST = 6
 # A pipe has no width: nothing is folded or cut for it.
 NO_TERMINAL_WIDTH = 1000
 # Joiners belong to emoji and to Persian; they move nothing on the screen.
@@ -137,9 +140,30 @@ def turns_text(run: Run) -> str:
     return f"{run.used.turns}/{run.limits.max_turns}{parallel}"
 
 
-def table(*columns: str) -> Table:
-    """A plain table, that reads well in a terminal and in a pipe."""
+def write_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str | Text]], cut: Collection[str]
+) -> None:
+    """A plain table on stdout, one line a row, that reads well in a terminal and in a pipe.
+
+    Args:
+        columns: their names.
+        rows: their cells.
+        cut: columns that are cut, or left out, where the terminal is narrow, the last ones first;
+            the others stay whole, for they are copied.
+    """
+    widest = [max(len(cell) for cell in cells) for cells in zip(columns, *rows, strict=True)]
+    whole = sum(widest[i] + 1 for i, name in enumerate(columns) if name not in cut)
+    left = console().width - whole
     grid = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
-    for column in columns:
-        grid.add_column(column, overflow="fold", no_wrap=False)
-    return grid
+    shown = []
+    for place, name in enumerate(columns):
+        width = widest[place]
+        if name in cut:
+            width = min(width, left - 1)
+            left -= width + 1
+        if width >= min(NARROWEST, widest[place]):
+            shown.append(place)
+            grid.add_column(name, no_wrap=True, overflow="ellipsis", width=width)
+    for row in rows:
+        grid.add_row(*(row[place] for place in shown))
+    console().print(grid)
