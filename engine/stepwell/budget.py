@@ -20,8 +20,9 @@ def reached(limit: str, run: RunRow) -> str:
         limit: `"max_turns"` or `"max_tool_calls"`.
         run: the run that reached it.
     """
-    what = {
-        "max_turns": f"{run.max_turns} model calls",
-        "max_tool_calls": f"{run.max_tool_calls} tool calls",
+    many, what = {
+        "max_turns": (run.max_turns, "model call"),
+        "max_tool_calls": (run.max_tool_calls, "tool call"),
     }[limit]
-    return f"Stopped before it was finished: the limit of {what} ({limit}) was reached."
+    plural = "" if many == 1 else "s"
+    return f"Stopped unfinished: the limit of {many} {what}{plural} ({limit}) was reached."

@@ -133,7 +133,8 @@ def resume(
         raise RunNotResumable(f"Run {run.id} was cancelled; that is final.", "Start a new run.")
     if raises:
         raise RunNotResumable(
-            f"Run {run.id} is {run.state}: only the limits of a capped or failed run can be raised."
+            f"Run {run.id} is {run.state}: only a capped or failed run's limits can be raised.",
+            f"`stepwell resume {run.id}` goes on without.",
         )
     return None if model is None else _switch(snapshot, now, by, model)
 

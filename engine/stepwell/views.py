@@ -81,17 +81,22 @@ class ApprovalView:
     """One question to a person.
 
     Attributes:
+        workflow, input: of the run.
         kind: "approval" (may it run?) or "in_doubt" (did it happen?).
+        edited: whether a person has put other arguments in the place of the model's.
         reasoning: what the model said when it asked for the call.
         late_outcome: of a call in doubt: what it came to after it was no longer waited for.
     """
 
     id: str
     run: str
+    workflow: str
+    input: str
     call: str
     kind: str
     tool: str
     arguments: Any
+    edited: bool
     reasoning: str | None
     late_outcome: Envelope | None
     asked_at: datetime

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from stepwell.cli.options import person
-from stepwell.cli.output import as_json, printable, say
+from stepwell.cli.output import as_json, one_line, printable, say
 from stepwell.engine import Engine
 from stepwell.envelope import dumps
 from stepwell.errors import ApprovalClosed, InvalidDecision
@@ -30,7 +30,11 @@ def ask_person(engine: Engine, run: RunDetail) -> bool:
 
 def describe(question: ApprovalView) -> str:
     """One question with its exact call, and the commands that answer it."""
-    lines = [f"\n{question.id} asks about {question.tool}:", *_body(question)]
+    lines = [
+        f"\n{question.id} asks about {question.tool}.",
+        f"Of {question.workflow}: {one_line(question.input)}",
+        *_body(question),
+    ]
     if question.kind == ApprovalKind.IN_DOUBT:
         lines.append(
             f"`stepwell approve {question.id}` runs it again, `--result JSON` says it happened, "

@@ -105,7 +105,8 @@ def _report(decided: ApprovalView, *, json: bool) -> None:
         write_json(decided)
         return
     arguments = one_line(json_module.dumps(decided.arguments, ensure_ascii=False))
-    write(f"{decided.tool} {arguments}: {decided.status} by {decided.decided_by}.")
+    edited = "edited and " if decided.edited else ""
+    write(f"{decided.tool} {arguments}: {edited}{decided.status} by {decided.decided_by}.")
     say(f"`stepwell resume {decided.run}` goes on.")
 
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import Stopped
+from stepwell.cli import Stopped, streams
 from stepwell.cli.ask import ask_person, describe
 from stepwell.cli.options import AppOption, JsonOption, RunArgument, person
 from stepwell.cli.output import EXIT_CODES, STILL_LIVE, say, write, write_json
-from stepwell.cli.progress import progress
+from stepwell.cli.progress import Progress
 from stepwell.cli.session import engine
 from stepwell.engine import Engine
 from stepwell.machine import LIVE, State
@@ -71,9 +71,12 @@ def run(
         if detach:
             write_json(begun) if json else write(begun.id)
             return
+        seen = Progress()
         if begun.state in LIVE:
-            begun = drive(opened, begun, asks=asks, quiet=json)
-    report(begun, json=json)
+            begun = drive(opened, begun, seen, asks=asks, quiet=json)
+        elif not json:
+            say(f"Run {begun.id} has this key, and is {begun.state} already.")
+    report(begun, seen, json=json)
 
 
 def resume(
@@ -96,23 +99,25 @@ def resume(
     One that another process drives is followed. Exit code: as for run.
     """
     with engine(app, needs_workflows=True) as opened:
-        begun = opened.get(run)
+        begun, seen = opened.get(run), Progress()
         if max_turns or max_tool_calls or model or begun.state in {*LIVE, State.FAILED}:
             begun = drive(
                 opened,
                 begun,
+                seen,
                 quiet=json,
                 by=person(by),
                 max_turns=max_turns,
                 max_tool_calls=max_tool_calls,
                 model=model,
             )
-    report(begun, json=json)
+    report(begun, seen, json=json)
 
 
 def drive(
     opened: Engine,
     begun: RunDetail,
+    seen: Progress,
     *,
     asks: bool = True,
     quiet: bool = False,
@@ -125,7 +130,8 @@ def drive(
 
     With `quiet`, stderr is left to an error's JSON.
     """
-    tell = None if quiet else progress
+    tell = None if quiet else seen.transition
+    hear = seen.text if sys.stderr.isatty() and not quiet else None
     try:
         if not quiet:
             say(f"Run {begun.id} ({begun.workflow})", style="bold")
@@ -136,21 +142,23 @@ def drive(
             model=model,
             by=by,
             on_transition=tell,
+            on_text=hear,
         )
         while ended.state == State.AWAITING_APPROVAL and asks and ask_person(opened, ended):
-            ended = opened.resume(begun.id, on_transition=tell)
+            ended = opened.resume(begun.id, on_transition=tell, on_text=hear)
     except Stopped:
         say(f"\nInterrupted. Nothing is lost: `stepwell resume {begun.id}` goes on.")
         raise
     return ended
 
 
-def report(run: RunDetail, *, json: bool) -> None:
+def report(run: RunDetail, seen: Progress, *, json: bool) -> None:
     """The answer on stdout; on stderr what happened and what to do now; the state as exit code."""
     if json:
         write_json(run)
     elif run.state == State.DONE:
-        write(run.answer or "")
+        if not (streams.results().isatty() and seen.last_text == run.answer):
+            write(run.answer or "")
     else:
         explain(run)
     raise typer.Exit(EXIT_CODES.get(State(run.state), STILL_LIVE))

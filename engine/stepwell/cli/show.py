@@ -61,12 +61,15 @@ def _head(run: RunDetail) -> None:
         f"turns {turns_text(run)}",
         f"tool calls {used.tool_calls}/{limits.max_tool_calls}",
         f"tokens {used.input_tokens} in, {used.output_tokens} out",
-        f"cost {used.cost} USD" if used.cost is not None else "cost not known",
     ]
+    facts += [f"cost {used.cost} USD"] if used.cost else []
     facts += [f"{name} {value}" for name, value in (("key", run.key), ("user", run.user)) if value]
     facts += [f"defined anew at transition {seq}" for seq in run.redefined]
     facts += [f"driven by {run.owner}"] if run.owner else []
-    facts += [f"not before {run.not_before:%F %T}Z"] if run.not_before else []
+    if run.not_before:
+        expires = run.state == State.AWAITING_APPROVAL
+        word = "its question expires" if expires else "not before"
+        facts.append(f"{word} {run.not_before:%F %T}Z")
     out.print(Text(printable("; ".join(facts)), style="dim"), soft_wrap=True)
     if run.error:
         out.print(Text(printable(run.error["message"]), style="red"), soft_wrap=True)

@@ -14,6 +14,9 @@ _ULID_PREFIX = re.compile(r"[0-9A-HJKMNP-TV-Z]{1,26}\Z")
 _QUESTION = re.compile(r"(?P<run>[0-9A-Za-z]+)-q(?P<number>[0-9]+)\Z")
 
 
+SHORTEST_END = 4
+
+
 def run_number(connection: Connection, text: str) -> int:
     """The number of the run that `text` means.
 
@@ -26,9 +29,15 @@ def run_number(connection: Connection, text: str) -> int:
             raise UnknownRun(f"{text!r} is no id of a run.", "`stepwell runs` lists them.")
         query = query.where(run.c.id.startswith(text.upper(), autoescape=True))
     found = connection.execute(query).all()
+    if not found and len(text) >= SHORTEST_END:  # ids of one day begin alike; their ends do not
+        ends = select(run.c.number, run.c.id).order_by(run.c.number.desc()).limit(3)
+        found = connection.execute(ends.where(run.c.id.endswith(text.upper()))).all()
     if not found:
-        what = "There is no run yet." if text == "last" else f"No run's id begins with {text!r}."
-        raise UnknownRun(what, "`stepwell runs` lists them.")
+        if text == "last":
+            raise UnknownRun("There is no run yet.", "`stepwell run WORKFLOW INPUT` starts one.")
+        raise UnknownRun(
+            f"No run's id begins or ends with {text!r}.", "`stepwell runs` lists them."
+        )
     if len(found) > 1 and text != "last" and len(text) < len(found[0].id):
         ids = ", ".join(row.id for row in found)
         raise UnknownRun(f"Several runs begin with {text!r}: {ids}, ...", "Give more of the id.")
@@ -59,12 +68,14 @@ def question(connection: Connection, text: str, *, pending: bool = True) -> Appr
             if one.id.endswith(f"-q{exact['number']}"):
                 return one
         raise UnknownApproval(f"There is no question {text}.", "`stepwell approvals` lists them.")
-    found = approvals(connection, run_number(connection, text), pending=pending)
+    number = run_number(connection, text)
+    id_ = connection.execute(select(run.c.id).where(run.c.number == number)).scalar_one()
+    found = approvals(connection, number, pending=pending)
     if not found:
         raise UnknownApproval(
-            f"Run {text} has no open question.", "`stepwell approvals` lists all there are."
+            f"Run {id_} has no open question.", "`stepwell approvals` lists all there are."
         )
     if len(found) > 1:
         ids = ", ".join(one.id for one in found)
-        raise UnknownApproval(f"Run {text} has several open questions.", f"Name one of: {ids}.")
+        raise UnknownApproval(f"Run {id_} has several open questions.", f"Name one of: {ids}.")
     return found[0]

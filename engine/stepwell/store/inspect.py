@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Integer, Label, RowMapping, bindparam, func, 
 from stepwell.envelope import dumps
 from stepwell.machine import CallStatus, State
 from stepwell.owner import Owner
-from stepwell.snapshot import ApprovalStatus
+from stepwell.snapshot import ApprovalKind, ApprovalStatus
 from stepwell.store.claim import Owned
 from stepwell.store.tables import approval, call, full_result, message, run, transition, worker
 from stepwell.store.types import milliseconds
@@ -51,6 +51,7 @@ _REDEFINED = text("""
 
 # Built once: to build a statement costs more than to execute it.
 _NUMBER = bindparam("number", type_=Integer())
+_FIRST = message.alias("first")
 _RUNS = (
     select(run, message.c.text.label("input"), _parallel_turns(), *_OWNER)
     .join(message, (message.c.run == run.c.number) & (message.c.number == 1))
@@ -70,12 +71,16 @@ _APPROVALS = (
     select(
         approval,
         run.c.id.label("run_id"),
+        run.c.workflow,
+        _FIRST.c.text.label("input"),
         call.c.tool,
         call.c.late_outcome,
         func.coalesce(call.c.edited, call.c.arguments).label("shown"),
+        call.c.edited.is_not(None).label("edited"),
         func.coalesce(message.c.reasoning, func.nullif(message.c.text, "")).label("reasoning"),
     )
     .join(run, run.c.number == approval.c.run)
+    .join(_FIRST, (_FIRST.c.run == run.c.number) & (_FIRST.c.number == 1))
     .join(call, (call.c.run == approval.c.run) & (call.c.number == approval.c.call))
     .outerjoin(
         message,
@@ -148,9 +153,13 @@ def history(connection: Connection, number: int, after: int = 0) -> list[History
     """Every transition of one run that came after number `after`, in order."""
     ((id_,),) = connection.execute(select(run.c.id).where(run.c.number == number)).all()
     steps: dict[int, list[CallStep]] = defaultdict(list)
+    doubted: dict[int, list[RowMapping]] = defaultdict(list)
+    for question in connection.execute(_APPROVALS_OF_RUN, {"number": number}).mappings():
+        if question["kind"] == ApprovalKind.IN_DOUBT.value:
+            doubted[question["call"]].append(question)
     lines = select(call).where(call.c.run == number).order_by(call.c.number)
     for line in connection.execute(lines).mappings():
-        for seq, status in _steps(line).items():
+        for seq, status in _steps(line, doubted[line["number"]]).items():
             step = CallStep(id=f"{id_}-{line['number']}", tool=line["tool"], status=status)
             steps[seq].append(step)
     query = (
@@ -263,13 +272,17 @@ def _approval(row: RowMapping) -> ApprovalView:
     )
 
 
-def _steps(line: RowMapping) -> dict[int, str]:
+def _steps(line: RowMapping, doubted: Sequence[RowMapping]) -> dict[int, str]:
     """What each transition that touched a call made of it; a later status hides an earlier one."""
-    running = CallStatus.RUNNING.value
+    running, waiting = CallStatus.RUNNING.value, CallStatus.WAITING.value
+    in_doubt = CallStatus.IN_DOUBT.value
     made = [
-        (line["requested_seq"], CallStatus.WAITING.value),
+        (line["requested_seq"], waiting),
         (line["started_seq"], running),
         (line["restarted_seq"], running),
+        (line["reconciled_seq"], in_doubt),
+        *((question["asked_seq"], in_doubt) for question in doubted),
+        *((question["decided_seq"], waiting) for question in doubted),
         (line["finished_seq"], line["status"]),
     ]
     return {seq: status for seq, status in made if seq is not None}
