@@ -113,7 +113,7 @@ def test_nothing_changes_where_nothing_has_to(make):
 @pytest.mark.parametrize("make", [done, parked, lambda: InMemory(agent())])
 def test_only_a_capped_or_failed_run_has_its_limits_raised(make):
     run = make()
-    with pytest.raises(RunNotResumable, match="only the limits of a capped or failed run"):
+    with pytest.raises(RunNotResumable, match="only a capped or failed run"):
         resume(run.snapshot, NOW, None, 1, 0)
 
 

@@ -4,6 +4,7 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
@@ -102,10 +103,14 @@ class Dispatcher:
         return None
 
     def abandon(self) -> None:
-        """Stop waiting: async calls are cancelled, what the others come to is ignored."""
+        """Stop waiting: async calls are cancelled, what the others come to comes too late."""
         for job in self._jobs.values():
             job.drop()
         self._jobs.clear()
+        with suppress(Empty):
+            while True:  # what has come already, but nobody has asked for
+                job = self._finished.get_nowait()
+                self._on_late(job.number, job.done)
 
 
 class _Job:

@@ -52,7 +52,7 @@ def examine(store: Store, workflows: Mapping[str, Workflow], lately: float) -> l
         lately: seconds within which a living worker must have been heard of.
     """
     with store.reading() as connection:
-        found = health.health(connection, clock.now(), lately)
+        found = health.health(connection, clock.now(), lately, workflows)
     return [*_file(store.file), *_runs(found), *_workers(found), *_blocked(found, workflows)]
 
 

@@ -38,7 +38,8 @@ class Pool:
     limits: Mapping[str, int]
     sweep_every: float
     grace: float
-    _driven: dict[int, Snapshot] = field(default_factory=dict)
+    # By number and fence: a run may come back while the driver that has lost it is still in a tool.
+    _driven: dict[tuple[int, int], Snapshot] = field(default_factory=dict)
     _ended: threading.Condition = field(default_factory=threading.Condition)
     _broken: StoreError | None = None
 
@@ -56,8 +57,9 @@ class Pool:
         self._sweep()
         try:
             while not stopping.is_set():
+                was_idle = not self._driven  # before the look: what ends meanwhile may be due again
                 started = self._start_due()
-                if until_idle and not started and not self._driven:
+                if until_idle and was_idle and not started:
                     break
                 self._wait(changes)
         finally:
@@ -89,20 +91,20 @@ class Pool:
             if snapshot is None:
                 return started
             started = True
-            number = snapshot.run.number
-            self._driven[number] = snapshot
-            name = f"stepwell-run-{number}"
-            threading.Thread(target=self._drive, args=[snapshot], name=name, daemon=True).start()
+            number, fence = snapshot.run.number, snapshot.run.fence
+            self._driven[number, fence] = snapshot
+            name, arguments = f"stepwell-run-{number}", (snapshot, (number, fence))
+            threading.Thread(target=self._drive, args=arguments, name=name, daemon=True).start()
         return started
 
-    def _drive(self, snapshot: Snapshot) -> None:
+    def _drive(self, snapshot: Snapshot, place: tuple[int, int]) -> None:
         try:
             self.worker.drive(snapshot)
         except StepwellError as error:
             log.error("Run %s: %s", snapshot.run.id, error)  # noqa: TRY400 - no traceback for it
         finally:
             with self._ended:
-                del self._driven[snapshot.run.number]
+                del self._driven[place]
                 self._ended.notify_all()
 
     def _wait(self, changes: Changes) -> None:

@@ -29,9 +29,10 @@ def run(work: Work) -> None:
 
 
 def _serve(inbox: SimpleQueue[Work]) -> None:
+    process = os.getpid()
     while True:
         inbox.get()()
-        if len(_free) >= KEPT:
+        if len(_free) >= KEPT or os.getpid() != process:  # a tool's fork came back from its call
             return
         _free.append(inbox)
 

@@ -87,10 +87,12 @@ class Worker:
         return self._claim(None, limits)
 
     def sweep(self) -> None:
-        """Take every stuck run from the owner that it has lost."""
-        self.driver.store.check_in_place()
-        for held in self.driver.store.owned():
+        """Take every stuck run from the owner that it has lost; and say that we are alive."""
+        store = self.driver.store
+        store.check_in_place()
+        for held in store.owned():
             self.rescue(held, jitter=random.random())  # noqa: S311 - no secret
+        store.renew({}, clock.now(), self.driver.leases.until())
 
     def _claim(
         self, number: int | None, limits: Mapping[str, int] = MappingProxyType({})

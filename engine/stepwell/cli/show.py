@@ -84,6 +84,9 @@ def _call(call: CallView, *, full: bool) -> None:
     took = f" in {call.ms} ms" if call.ms is not None else ""
     style = "" if call.status == "ok" else COLOURS[State.FAILED]
     _print(f"  {call.status}{took}", result if call.outcome else "", style, full=full)
+    if call.late_outcome is not None:
+        late = "  after it was given up it came to"
+        _print(late, dumps(call.late_outcome), COLOURS[State.FAILED], full=full)
 
 
 def _print(label: str, text: str, style: str, *, full: bool) -> None:

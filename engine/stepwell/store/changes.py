@@ -16,8 +16,11 @@ class Changes:
         self._seen = self._version()
 
     def any(self) -> bool:
-        """Whether there are any since the last call."""
-        before, self._seen = self._seen, self._version()
+        """Whether there are any since the last call, or it cannot be known just now."""
+        try:
+            before, self._seen = self._seen, self._version()
+        except sqlite3.Error:
+            return True
         return before != self._seen
 
     def close(self) -> None:

@@ -1,10 +1,12 @@
 """What runs wait for, and who works on them: counted for `doctor`."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection, select, text
 
+from stepwell.envelope import dumps
 from stepwell.owner import Owner, is_gone
 from stepwell.store.claim import owned
 from stepwell.store.tables import run
@@ -18,7 +20,8 @@ _COUNTS = text("""
         count(*) FILTER (WHERE owner IS NULL AND not_before > :now
             AND state IN ('awaiting_model', 'summarising', 'dispatching')),
         count(*) FILTER (WHERE owner IS NULL AND coalesce(not_before, 0) <= :now
-            AND state IN ('awaiting_model', 'summarising', 'dispatching'))
+            AND state IN ('awaiting_model', 'summarising', 'dispatching')
+            AND workflow IN (SELECT value FROM json_each(:workflows)))
     FROM run""")
 _LIVE_WORKFLOWS = text("""
     SELECT workflow, count(*) FROM run
@@ -36,7 +39,7 @@ class Health:
     Attributes:
         awaiting_approval, failed, capped: runs in that state: a person can make them go on.
         waiting: runs that wait before they are tried again.
-        due: runs that a worker could take now.
+        due: runs of known workflows that a worker could take now.
         stuck: ids of runs whose owner is gone or silent.
         live: by workflow, how many runs have not ended.
         workers: processes that have driven something lately and still exist, as "host:pid".
@@ -52,16 +55,21 @@ class Health:
     workers: tuple[str, ...]
 
 
-def health(connection: Connection, now: datetime, lately: float) -> Health:
+def health(
+    connection: Connection, now: datetime, lately: float, workflows: Collection[str]
+) -> Health:
     """How the runs are.
 
     Args:
         connection: a reader's.
         now: the time.
         lately: seconds within which a living worker must have been heard of.
+        workflows: what such a worker knows.
     """
     at = milliseconds(now)
-    awaiting, failed, capped, waiting, due = connection.execute(_COUNTS, {"now": at}).one()
+    awaiting, failed, capped, waiting, due = connection.execute(
+        _COUNTS, {"now": at, "workflows": dumps(sorted(workflows))}
+    ).one()
     numbers = [held.number for held in owned(connection, None) if held.is_stuck(now)]
     chosen = select(run.c.id).where(run.c.number.in_(numbers)).order_by(run.c.number)
     recent = connection.execute(_WORKERS, {"since": at - round(lately * 1000)})
@@ -73,6 +81,6 @@ def health(connection: Connection, now: datetime, lately: float) -> Health:
         waiting=waiting,
         due=due,
         stuck=tuple(connection.execute(chosen).scalars()),
-        live=dict(connection.execute(_LIVE_WORKFLOWS).tuples().all()),
+        live={str(name): int(count) for name, count in connection.execute(_LIVE_WORKFLOWS)},
         workers=tuple(f"{o.host}:{o.pid}" for o in owners if not is_gone(o)),
     )
