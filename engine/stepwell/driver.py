@@ -169,7 +169,9 @@ class Driver:
         finally:
             self.gate.leave(model)
         if isinstance(outcome, Faulted) and outcome.error.kind == "rate_limited":
-            self.gate.close(model, outcome.error.retry_after or FIRST_PAUSE)
+            # Not for longer than a run keeps its lease: then it asks itself, and is put back.
+            longest = self.policy.keep_lease.total_seconds()
+            self.gate.close(model, min(outcome.error.retry_after or FIRST_PAUSE, longest))
         return outcome
 
     def _conclude(

@@ -89,10 +89,12 @@ def step_replied(
     turn = Turn(limited, snapshot, reply, model, provider, now, prompt)
     if reply.stop is StopReason.REFUSAL:
         return turn.refused()
-    if reply.stop in {StopReason.LENGTH, StopReason.PAUSE, StopReason.UNKNOWN}:
+    if reply.stop in {StopReason.LENGTH, StopReason.PAUSE}:
         return turn.fails("incomplete_reply", f"The reply did not end: {reply.stop}.")
     if reply.tool_calls:
         return turn.asks_for_tools()
+    if reply.stop is StopReason.UNKNOWN:
+        return turn.fails("incomplete_reply", "The reply stopped for a reason that is not known.")
     if not reply.text.strip():
         return turn.fails("empty_reply", "The model gave an empty reply.")
     try:

@@ -136,3 +136,14 @@ def test_in_doubt(project: Project) -> None:
             terminal.sendline(more)
         assert "The end." in ended(terminal, 0)
         assert project.effects().count(f"waits {name}") == effects
+
+
+def test_text_is_shown_as_it_arrives_and_the_answer_once(project: Project) -> None:
+    replies = [call("look", {"what": "it"}, text="Let me look."), say("It is there.")]
+    said = ended(project.terminal("run", "play", script(*replies)), 0)
+    assert said.index("Let me look.") < said.index("request_tools")
+    assert said.index("It is there.") < said.index("answer ")
+    assert said.count("It is there.") == 1
+    # on a pipe there is no text but the answer
+    done = project.play(*replies)
+    assert (done.out, "Let me look." in done.err) == ("It is there.\n", False)

@@ -104,13 +104,13 @@ def test_what_has_ended_is_not_looked_at(opened: Opened) -> None:
 
 def test_the_history_says_where_the_definition_changed(opened: Opened, parked: str) -> None:
     before = opened([agent(wire)]).get(parked)
-    assert before.redefined == []
+    assert before.redefined == ()
     newer = opened([agent(wire, instructions="Be brief.")])
     newer.approve(parked)
     after = newer.resume(parked)
     digests = [entry.digest for entry in newer.history(parked)]
     changed = [seq for seq, (one, two) in enumerate(zip(digests, digests[1:], strict=False), 2) if one != two]
-    assert after.redefined == changed
+    assert list(after.redefined) == changed
     assert len(changed) == 1
     assert differences(newer) == {}
 
@@ -150,7 +150,7 @@ def test_the_command_before_and_after_a_deploy(
 ) -> None:
     application = tmp_path / "application.py"
     application.write_text(APPLICATION.format(more=""), encoding="utf-8")
-    assert stepwell("run", "w", "Go.")[0] == 4
+    assert stepwell("run", "w", "Go.")[0] == 3
     assert stepwell("check") == (0, "")
     application.write_text(APPLICATION.format(more=", to: str"), encoding="utf-8")
     code, said = stepwell("check")

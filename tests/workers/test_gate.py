@@ -65,6 +65,26 @@ def test_a_429_delays_the_other_runs_of_that_model_only(opened: Callable[..., En
     assert ended[0][1] - asked[0] < pause
 
 
+def test_a_long_pause_holds_no_run_of_that_model_for_longer_than_it_keeps_its_lease(
+    opened: Callable[..., Engine],
+) -> None:
+    """Each is put back until its own Retry-After, and others have their places."""
+    busy = ProviderError("429", kind="rate_limited", retryable=True, retry_after=3600)
+    limited = Agent("limited", model=ScriptedModel([busy], model="scripted:limited"))
+    engine = opened([limited], model_concurrency={"scripted:limited": 1})
+    for _ in range(2):
+        engine.submit("limited", "Go.")
+    with freeze_time() as clock:
+        thread = threading.Thread(target=engine.work, kwargs={"until_idle": True})
+        thread.start()
+        for _ in range(15):
+            thread.join(0.6)
+            clock.tick(1)
+        assert not thread.is_alive()
+        runs = engine.runs()
+    assert [(run.state, run.owner, run.attempt) for run in runs] == [("awaiting_model", None, 2)] * 2
+
+
 def test_calls_of_a_limited_model_are_made_one_after_the_other(
     opened: Callable[..., Engine],
 ) -> None:

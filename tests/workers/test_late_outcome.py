@@ -3,10 +3,10 @@
 import json
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from subprocess import Popen
 
-from stepwell import Engine
+from stepwell import Engine, ToolContext, clock, tool
+from stepwell.dispatch import Dispatcher
 from tests.waiting import eventually
 from tests.workers.flows import Place
 
@@ -21,7 +21,7 @@ def output(process: Popen[str]) -> str:
 
 
 def test_a_worker_that_wakes_too_late_changes_nothing_and_its_outcome_is_shown(
-    engine: Engine, file: Path, place: Place, command: Callable[..., Popen[str]]
+    engine: Engine, place: Place, command: Callable[..., Popen[str]]
 ) -> None:
     run = engine.submit("holding", "a")
     first = command("worker", **SHORT)
@@ -48,3 +48,21 @@ def test_a_worker_that_wakes_too_late_changes_nothing_and_its_outcome_is_shown(
     for worker in (first, second):  # the one that was stopped is as good as the other
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(HUNG) == 128 + signal.SIGTERM
+
+
+def test_of_several_calls_that_came_too_late_each_is_kept() -> None:
+    """Also one that had come before its driver looked, and was never asked for."""
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    late: list[tuple[int, object]] = []
+    dispatcher = Dispatcher(lambda number, done: late.append((number, done.outcome["result"])))
+    for number in (1, 2):
+        context = ToolContext("run", str(number), str(number), clock.now())
+        dispatcher.start(number, pay, {"amount": number}, context)
+    eventually(lambda: dispatcher._finished.qsize() == 2)
+    dispatcher.abandon()
+    assert sorted(late) == [(1, "paid 1"), (2, "paid 2")]

@@ -1,0 +1,330 @@
+"""Several workers on one database, in any order, with a clock that is moved.
+
+However claims, heartbeats, steps, expiries, takeovers and people's wishes follow one another: a run
+has one owner, whoever has lost it can record nothing, nothing is lost, and an end is an end.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+from freezegun import freeze_time
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from stepwell import Agent, Engine, Reply, ScriptedModel, clock
+from stepwell.decide import (
+    AskModel,
+    CallEnded,
+    Command,
+    Faulted,
+    Finish,
+    Outcome,
+    Record,
+    Replied,
+    Wait,
+    conclude,
+    decide,
+)
+from stepwell.envelope import success
+from stepwell.errors import LeaseLost, ProviderError, RunNotResumable
+from stepwell.intervention import interrupt, resume
+from stepwell.machine import LIVE, CallStatus, State
+from stepwell.retry import RetryPolicy
+from stepwell.settings import Settings
+from stepwell.snapshot import Snapshot
+from stepwell.store import Store
+from stepwell.workflow import Limits
+from tests.in_memory import look, pay, wire
+
+NOW = datetime(2027, 3, 14, 12, tzinfo=UTC)
+LEASE = timedelta(seconds=30)
+POLICY = RetryPolicy(attempts=3)
+QUICK = Settings(synchronous="off", attempts=3)
+WORKFLOW = Agent(
+    "w",
+    tools=[look, pay, wire],
+    model=ScriptedModel([Reply("Done.")]),
+    limits=Limits(max_turns=6),
+    parallel=2,
+)
+WORKERS, RUNS = 3, 3
+ENDED = {state.value for state in State if state not in LIVE}
+AFTER_AN_END = {"top_up", "resume", "follow_up"}
+CALLS = {"look": {"q": "a"}, "pay": {"amount": 1}, "wire": {"amount": 2}}
+
+workers = st.integers(0, WORKERS - 1)
+places = st.integers(0, RUNS - 1)
+Key = tuple[int, int]  # a worker, a run's number
+
+
+class Ownership(RuleBasedStateMachine):
+    """What each worker believes to drive, beside who owns what."""
+
+    template: Path
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(mkdtemp(dir=self.template.parent))
+        file = shutil.copy(self.template, self.folder)
+        self.frozen = freeze_time(NOW)
+        self.time = self.frozen.start()
+        self.engines = [
+            Engine(file, workflows=[WORKFLOW], settings=QUICK) for _ in range(WORKERS)
+        ]
+        self.believed: dict[Key, Snapshot] = {}
+        self.fences: dict[int, int] = {}  # of runs that are owned: only its holder may record
+        self.numbers: list[int] = []
+
+    def teardown(self) -> None:
+        try:
+            self._nothing_is_lost()
+        finally:
+            for engine in self.engines:
+                engine.close()
+            self.frozen.stop()
+            shutil.rmtree(self.folder)
+
+    # -- what is true
+
+    def _owners(self) -> dict[int, int]:
+        return {held.number: held.fence for held in self.engines[0].store.owned()}
+
+    def _is_owner(self, key: Key) -> bool:
+        return self.fences.get(key[1]) == self.believed[key].run.fence
+
+    def _drop(self, key: Key) -> None:
+        del self.believed[key]
+
+    # -- what workers do
+
+    @initialize()
+    def begin(self) -> None:
+        self.submit()
+
+    @precondition(lambda self: len(self.numbers) < RUNS)
+    @rule()
+    def submit(self) -> None:
+        run = self.engines[0].submit("w", "Go.")
+        with self.engines[0].store.reading() as reader:
+            query = "SELECT number FROM run WHERE id = ?"
+            self.numbers.append(reader.exec_driver_sql(query, (run.id,)).scalar_one())
+
+    @rule(worker=workers)
+    def claim(self, worker: int) -> None:
+        snapshot = self.engines[worker].store.claim(["w"], clock.now(), clock.now() + LEASE)
+        if snapshot is None:
+            return
+        number = snapshot.run.number
+        assert number not in self.fences
+        self.believed[worker, number] = snapshot
+        self.fences[number] = snapshot.run.fence
+
+    @rule(worker=workers, ahead=st.sampled_from([-20, 0, 30]))
+    def heartbeat(self, worker: int, ahead: int) -> None:
+        """Extends what is still its own, be it over already; and nothing else."""
+        mine = {key: s for key, s in self.believed.items() if key[0] == worker}
+        leases = {number: snapshot.run.fence for (_, number), snapshot in mine.items()}
+        until = clock.now() + LEASE + timedelta(seconds=ahead)
+        ours = self.engines[worker].store.renew(leases, clock.now(), until)
+        assert set(ours) == {key[1] for key in mine if self._is_owner(key)}
+
+    @rule(worker=workers, place=places, choice=st.integers(0, 5))
+    def step(self, worker: int, place: int, choice: int) -> None:
+        """One step of a worker that believes to drive this run, whether it still does or not."""
+        key = worker, self.numbers[place % len(self.numbers)]
+        if key not in self.believed:
+            return
+        snapshot = self.believed[key]
+        command = decide(WORKFLOW, snapshot, clock.now())
+        if isinstance(command, Finish | Wait):
+            self._release(key)
+            return
+        if isinstance(command, Record):
+            made = command.change
+        else:
+            outcome = _outcome(command, choice)
+            made = conclude(WORKFLOW, snapshot, outcome, clock.now(), POLICY, 0.5)
+        self._record(key, made)
+
+    @rule(worker=workers, place=places)
+    def stop(self, worker: int, place: int) -> None:
+        """A worker that has to end gives its run back in the middle of whatever it did."""
+        key = worker, self.numbers[place % len(self.numbers)]
+        if key in self.believed:
+            self._record(key, interrupt(self.believed[key], "SIGTERM", clock.now()))
+
+    def _record(self, key: Key, made: Any) -> None:
+        worker, number = key
+        snapshot, is_owner = self.believed[key], self._is_owner(key)
+        try:
+            self.engines[worker].store.record(snapshot, made)
+        except LeaseLost:
+            assert not is_owner
+            self._drop(key)
+            return
+        assert is_owner
+        if snapshot.run.owner is None:
+            self._drop(key)
+            del self.fences[number]
+
+    def _release(self, key: Key) -> None:
+        worker, number = key
+        before = self._owners()
+        self.engines[worker].store.release(number, self.believed[key].run.fence)
+        if self._is_owner(key):
+            del self.fences[number]
+        else:
+            assert self._owners() == before
+        self._drop(key)
+
+    @rule(worker=workers)
+    def sweep(self, worker: int) -> None:
+        """Takes from its owner what is over, and only that."""
+        engine, now = self.engines[worker], clock.now()
+        stuck = {held.number for held in engine.store.owned() if held.is_stuck(now)}
+        engine._worker(None, None).sweep()
+        for number in stuck:
+            del self.fences[number]
+
+    @rule(seconds=st.sampled_from([0.5, 12, 29, 31, 400, -3, -3600]))
+    def move_the_clock(self, seconds: float) -> None:
+        self.time.tick(timedelta(seconds=seconds))
+
+    # -- what people want
+
+    @rule(place=places)
+    def cancel(self, place: int) -> None:
+        engine, number = self.engines[0], self.numbers[place % len(self.numbers)]
+        [held] = engine.store.owned(number) or [None]
+        is_stuck = held is not None and held.is_stuck(clock.now())
+        ended = engine.store.load(number).run.state not in LIVE
+        with pytest.raises(RunNotResumable) if self._has_another_end(number) else _nothing():
+            engine.cancel(self._id(number))
+        if is_stuck:
+            del self.fences[number]
+        if held is None or is_stuck:
+            assert ended or engine.store.load(number).run.state not in LIVE
+
+    def _has_another_end(self, number: int) -> bool:
+        """Taking a stuck run over may have been its last attempt."""
+        store = self.engines[0].store
+        run = store.load(number).run
+        [held] = store.owned(number) or [None]
+        over = held is not None and held.is_stuck(clock.now()) and POLICY.exhausted(run.attempt)
+        parked = run.state is State.AWAITING_APPROVAL
+        return run.state in {State.DONE, State.FAILED, State.CAPPED} or (over and not parked)
+
+    @rule(yes=st.booleans(), place=places)
+    def answer(self, *, yes: bool, place: int) -> None:
+        engine, number = self.engines[0], self.numbers[place % len(self.numbers)]
+        questions = engine.approvals(self._id(number))
+        if questions and questions[0].kind == "in_doubt" or number not in self.fences and questions:
+            decide_it = engine.approve if yes else engine.deny
+            decide_it(questions[0].id, by="ann")
+
+    @rule(place=places, more=st.integers(0, 2))
+    def go_on(self, place: int, more: int) -> None:
+        """A person's `resume`: a raise, or another beginning."""
+        store, number = self.engines[0].store, self.numbers[place % len(self.numbers)]
+        state = store.load(number).run.state
+        if state is State.CAPPED or state is State.FAILED:
+            store.revise(number, lambda s: resume(s, clock.now(), "ann", more, 0))
+            assert (store.load(number).run.state in LIVE) == (state is State.FAILED or more > 0)
+
+    def _id(self, number: int) -> str:
+        return self.engines[0].store.load(number).run.id
+
+    # -- what always holds
+
+    @invariant()
+    def every_run_has_the_owner_that_it_should_have(self) -> None:
+        assert self._owners() == self.fences
+
+    @invariant()
+    def the_history_is_whole_and_an_end_is_an_end(self) -> None:
+        with self.engines[0].store.reading() as reader:
+            query = 'SELECT run, seq, "trigger", source, fence FROM "transition" ORDER BY run, seq'
+            rows = reader.exec_driver_sql(query).all()
+        last: dict[int, tuple[int, int]] = {}
+        for run, seq, trigger, source, fence in rows:
+            before, older = last.get(run, (0, 0))
+            assert seq == before + 1
+            assert fence >= older
+            assert source not in ENDED or trigger in AFTER_AN_END
+            last[run] = seq, fence
+
+    def _nothing_is_lost(self) -> None:
+        """Whatever was going on: one worker brings every run to an end, or to a question."""
+        self.believed.clear()
+        engine = self.engines[1]
+        for _ in range(60):
+            self.time.tick(timedelta(hours=1))
+            engine._worker(None, None).sweep()
+            while (snapshot := engine.store.claim(["w"], clock.now(), clock.now() + LEASE)) is not None:
+                self._drive(engine.store, snapshot)
+            states = {run.state for run in engine.runs()}
+            if not states & {"awaiting_model", "dispatching", "summarising"}:
+                break
+        for run in engine.runs():
+            assert run.owner is None
+            assert run.state in ENDED or engine.approvals(run.id)
+
+    def _drive(self, store: Store, snapshot: Snapshot) -> None:
+        while snapshot.run.owner is not None:
+            command = decide(WORKFLOW, snapshot, clock.now())
+            if isinstance(command, Record):
+                made = command.change
+            elif isinstance(command, Finish | Wait):
+                store.release(snapshot.run.number, snapshot.run.fence)
+                return
+            else:
+                outcome = _outcome(command, 0)
+                made = conclude(WORKFLOW, snapshot, outcome, clock.now(), POLICY, 0.5)
+            store.record(snapshot, made)
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _outcome(command: Command, choice: int) -> Outcome:
+    if isinstance(command, AskModel):
+        if choice == 5:
+            return Faulted(ProviderError("Busy.", retryable=True, retry_after=20), "scripted:test")
+        names = [(), ("look", "pay"), ("wire",), ("pay", "wire", "look"), ("pay",)][choice]
+        reply = Reply("Done.", calls=[(name, CALLS[name]) for name in names])
+        return Replied(reply, "scripted:test", "scripted")
+    call = command.calls[choice % len(command.calls)]  # type: ignore[union-attr]
+    if choice == 4 and call.tool == "pay":
+        return CallEnded(call.number, CallStatus.IN_DOUBT, {}, (), 30_000)
+    return CallEnded(call.number, CallStatus.OK, success("well"), (), 7)
+
+
+def test_two_workers_never_both_change_a_run_and_no_run_is_lost(tmp_path: Path) -> None:
+    template = tmp_path / "template.db"
+    Store(template, "off").close()
+    machine = type("Machine", (Ownership,), {"template": template})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
