@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
+from stepwell.cli import SIGNALLED
 from stepwell.cli.options import AppOption
 from stepwell.cli.output import say
 from stepwell.cli.session import engine
-
-SIGNALLED = 128
 
 
 def worker(
