@@ -10,7 +10,7 @@ INSTALL  = $(BIN)/python -m pip install --disable-pip-version-check -q -c constr
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check bench format constraints clean
+.PHONY: help demo test check bench crash soak format constraints docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /make \1	/p' Makefile
@@ -27,8 +27,17 @@ check: $(VENV)/.dev ## formatter, linter, types, direction of imports
 	$(BIN)/python -m mypy
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
+docs: $(VENV)/.runtime ## the parts of the docs that come from the code, written anew
+	@$(BIN)/python docs/generate.py
+
 bench: $(VENV)/.dev ## time per transition beside plain sqlite3
 	$(BIN)/python tests/bench/rounds.py
+
+crash: $(VENV)/.dev ## every commit, tool and fault in real processes; the table of docs/crash.md
+	PYTHONPATH=. $(BIN)/python tests/crash/matrix.py --write
+
+soak: $(VENV)/.dev ## workers that are killed at random for a minute
+	PYTHONPATH=. $(BIN)/python tests/soak/soak.py
 
 format: $(VENV)/.dev ## format, and fix what the linter can
 	$(BIN)/python -m ruff check --fix .

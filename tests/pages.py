@@ -169,7 +169,7 @@ class Player:
         """Do everything that the page shows, in its order."""
         todo = blocks(page)
         if not any(block.file == "pyproject.toml" for block in todo):
-            self._copy_application()
+            self.copy_application()
         with _imports_from(self.folder):
             for block in todo:
                 self._do(block)
@@ -199,13 +199,14 @@ class Player:
         last = 0
         for one in shown(block):
             self.commands.append(one.command)
-            last, printed = self._command(one.command, last)
+            last, printed = self.command(one.command, last)
             compare(block.place, f"$ {one.command}", one.output, printed)
             assert last == 0 or one.next == "echo $?", (
                 f"{block.place}: $ {one.command}\nended with {last} and the page does not say so"
             )
 
-    def _command(self, command: str, last: int) -> tuple[int, str]:
+    def command(self, command: str, last: int = 0) -> tuple[int, str]:
+        """Run a command of a page: its exit code, and what it printed."""
         words = shlex.split(command)
         if words[0] == "stepwell" and not _SPECIAL.search(re.sub(r"'[^']*'", "", command)):
             return self.server.run(words[1:], self.folder, self._environment)
@@ -255,7 +256,8 @@ class Player:
             script.chmod(0o755)
         return folder
 
-    def _copy_application(self) -> None:
+    def copy_application(self) -> None:
+        """Put a copy of the example application into the folder."""
         (self.folder / "pyproject.toml").write_text(PYPROJECT, "utf-8")
         left_out = shutil.ignore_patterns("__pycache__", "*.db*", "outbox")
         for name in ("tools", "workflows", "data"):

@@ -3,12 +3,13 @@
 import inspect
 import os
 import re
+import shlex
 import subprocess
 import sys
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 from pages import PAGES, ROOT, Player, Server, agrees, blocks, shown
 from pydantic import Field
 
+import workflows
 from stepwell import tool
 from stepwell.arguments import Parameters, parse
 from stepwell.cli.ask import DID_IT_HAPPEN, MAY_IT_RUN
@@ -164,7 +166,7 @@ class Address:
 
 TYPES: dict[str, Any] = {
     **{name: getattr(typing, name) for name in ("Annotated", "Literal")},
-    **{kind.__name__: kind for kind in (Colour, Address, date, datetime, Decimal)},
+    **{kind.__name__: kind for kind in (Colour, Address, date, datetime, time, timedelta, Decimal)},
     "Field": Field,
 }
 
@@ -230,6 +232,22 @@ def test_the_readme_has_the_two_commands_and_a_short_example() -> None:
     [example] = [block.text for block in found if block.language == "python"]
     lines = [line for line in example.splitlines() if line and not line.startswith("# ->")]
     assert len(lines) <= 15
+
+
+def test_the_readme_has_every_workflow_with_an_input_that_works(
+    server: Server, tmp_path: Path
+) -> None:
+    listed = [
+        (name, QUOTED.findall(said)[0])
+        for names, _, said in rows("../README.md", "workflow")
+        for name in QUOTED.findall(names)
+    ]
+    assert {name for name, _ in listed} == set(workflows.__all__)
+    player = Player(server, tmp_path)
+    player.copy_application()
+    for name, said in listed:
+        code, printed = player.command(shlex.join(["stepwell", "run", name, said]))
+        assert code in {0, 3}, printed
 
 
 def test_no_page_names_this_machine() -> None:

@@ -5,6 +5,7 @@ has one owner, whoever has lost it can record nothing, nothing is lost, and an e
 """
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -35,6 +36,7 @@ from stepwell.decide import (
     Outcome,
     Record,
     Replied,
+    RunCalls,
     Wait,
     conclude,
     decide,
@@ -52,23 +54,27 @@ from tests.in_memory import look, pay, wire
 
 NOW = datetime(2027, 3, 14, 12, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
-POLICY = RetryPolicy(attempts=3)
-QUICK = Settings(synchronous="off", attempts=3)
+POLICY = RetryPolicy(attempts=2)
+QUICK = Settings(synchronous="off", attempts=2)
 WORKFLOW = Agent(
     "w",
     tools=[look, pay, wire],
     model=ScriptedModel([Reply("Done.")]),
-    limits=Limits(max_turns=6),
+    limits=Limits(max_turns=3),
     parallel=2,
 )
-WORKERS, RUNS = 3, 3
+WORKERS, RUNS = 2, 2
+BEGIN_ONLY = 6  # a choice: the effect is begun, and nothing is heard of it yet
 ENDED = {state.value for state in State if state not in LIVE}
 AFTER_AN_END = {"top_up", "resume", "follow_up"}
 CALLS = {"look": {"q": "a"}, "pay": {"amount": 1}, "wire": {"amount": 2}}
 
 workers = st.integers(0, WORKERS - 1)
 places = st.integers(0, RUNS - 1)
-Key = tuple[int, int]  # a worker, a run's number
+drivers = st.integers(0, 20)
+choices = st.lists(st.integers(0, BEGIN_ONLY), min_size=1, max_size=6)
+seldom = st.integers(0, 9).map(lambda number: number == 0)
+Key = tuple[int, int, int]  # a worker, a run's number, the claim
 
 
 class Ownership(RuleBasedStateMachine):
@@ -82,12 +88,13 @@ class Ownership(RuleBasedStateMachine):
         file = shutil.copy(self.template, self.folder)
         self.frozen = freeze_time(NOW)
         self.time = self.frozen.start()
-        self.engines = [
-            Engine(file, workflows=[WORKFLOW], settings=QUICK) for _ in range(WORKERS)
-        ]
+        self.engines = [Engine(file, workflows=[WORKFLOW], settings=QUICK) for _ in range(WORKERS)]
         self.believed: dict[Key, Snapshot] = {}
         self.fences: dict[int, int] = {}  # of runs that are owned: only its holder may record
         self.numbers: list[int] = []
+        self.claims = 0
+        self.begun: dict[tuple[int, int], set[Any]] = {}  # by run and call: who has begun it
+        self.allowed: Counter[tuple[int, int]] = Counter()  # how often a person said: again
 
     def teardown(self) -> None:
         try:
@@ -123,31 +130,41 @@ class Ownership(RuleBasedStateMachine):
             query = "SELECT number FROM run WHERE id = ?"
             self.numbers.append(reader.exec_driver_sql(query, (run.id,)).scalar_one())
 
-    @rule(worker=workers)
-    def claim(self, worker: int) -> None:
+    @rule(worker=workers, choices=choices)
+    def claim(self, worker: int, choices: list[int]) -> None:
         snapshot = self.engines[worker].store.claim(["w"], clock.now(), clock.now() + LEASE)
         if snapshot is None:
             return
         number = snapshot.run.number
         assert number not in self.fences
-        self.believed[worker, number] = snapshot
+        self.claims += 1
+        self.believed[worker, number, self.claims] = snapshot
         self.fences[number] = snapshot.run.fence
+        key = worker, number, self.claims
+        for choice in choices[1:]:
+            if key in self.believed:
+                self._step(key, choice)
 
-    @rule(worker=workers, ahead=st.sampled_from([-20, 0, 30]))
-    def heartbeat(self, worker: int, ahead: int) -> None:
+    @rule(worker=workers, ahead=st.sampled_from([-20, 0, 30]), oldest=st.booleans())
+    def heartbeat(self, worker: int, ahead: int, *, oldest: bool) -> None:
         """Extends what is still its own, be it over already; and nothing else."""
-        mine = {key: s for key, s in self.believed.items() if key[0] == worker}
-        leases = {number: snapshot.run.fence for (_, number), snapshot in mine.items()}
+        keys = sorted(key for key in self.believed if key[0] == worker)
+        mine = {key[1]: key for key in (reversed(keys) if oldest else keys)}
+        leases = {number: self.believed[key].run.fence for number, key in mine.items()}
         until = clock.now() + LEASE + timedelta(seconds=ahead)
         ours = self.engines[worker].store.renew(leases, clock.now(), until)
-        assert set(ours) == {key[1] for key in mine if self._is_owner(key)}
+        assert set(ours) == {number for number, key in mine.items() if self._is_owner(key)}
 
-    @rule(worker=workers, place=places, choice=st.integers(0, 5))
-    def step(self, worker: int, place: int, choice: int) -> None:
-        """One step of a worker that believes to drive this run, whether it still does or not."""
-        key = worker, self.numbers[place % len(self.numbers)]
-        if key not in self.believed:
-            return
+    @precondition(lambda self: self.believed)
+    @rule(place=drivers, choices=choices)
+    def go_some_steps(self, place: int, choices: list[int]) -> None:
+        """A worker that believes to drive this run, whether it still does or not."""
+        key = self._driver(place)
+        for choice in choices:
+            if key in self.believed:
+                self._step(key, choice)
+
+    def _step(self, key: Key, choice: int) -> None:
         snapshot = self.believed[key]
         command = decide(WORKFLOW, snapshot, clock.now())
         if isinstance(command, Finish | Wait):
@@ -156,19 +173,41 @@ class Ownership(RuleBasedStateMachine):
         if isinstance(command, Record):
             made = command.change
         else:
+            if isinstance(command, RunCalls) and self._is_owner(key):
+                self._begin(key, command)
+            if choice == BEGIN_ONLY:
+                return
             outcome = _outcome(command, choice)
             made = conclude(WORKFLOW, snapshot, outcome, clock.now(), POLICY, 0.5)
         self._record(key, made)
 
-    @rule(worker=workers, place=places)
-    def stop(self, worker: int, place: int) -> None:
+    def _driver(self, place: int) -> Key:
+        return sorted(self.believed)[place % len(self.believed)]
+
+    def _begin(self, key: Key, command: RunCalls) -> None:
+        """What may not be repeated is begun by one driver, and by another one if a person says so."""
+        for call in command.calls:
+            begun = self.begun.setdefault((key[1], call.number), set())
+            begun.add((key, call.restarted_seq))
+            is_safe = WORKFLOW.toolbox[call.tool].safe_to_repeat
+            assert is_safe or len(begun) <= 1 + self.allowed[key[1], call.number]
+
+    @precondition(lambda self: self.believed)
+    @rule(place=drivers)
+    def stop(self, place: int) -> None:
         """A worker that has to end gives its run back in the middle of whatever it did."""
-        key = worker, self.numbers[place % len(self.numbers)]
-        if key in self.believed:
-            self._record(key, interrupt(self.believed[key], "SIGTERM", clock.now()))
+        key = self._driver(place)
+        self._record(key, interrupt(self.believed[key], "SIGTERM", clock.now()))
+
+    @precondition(lambda self: self.believed)
+    @rule(place=drivers)
+    def stop_between_steps(self, place: int) -> None:
+        key = self._driver(place)
+        if self.believed[key].is_between_steps():
+            self._release(key)
 
     def _record(self, key: Key, made: Any) -> None:
-        worker, number = key
+        worker, number, _ = key
         snapshot, is_owner = self.believed[key], self._is_owner(key)
         try:
             self.engines[worker].store.record(snapshot, made)
@@ -182,7 +221,7 @@ class Ownership(RuleBasedStateMachine):
             del self.fences[number]
 
     def _release(self, key: Key) -> None:
-        worker, number = key
+        worker, number, _ = key
         before = self._owners()
         self.engines[worker].store.release(number, self.believed[key].run.fence)
         if self._is_owner(key):
@@ -191,9 +230,10 @@ class Ownership(RuleBasedStateMachine):
             assert self._owners() == before
         self._drop(key)
 
-    @rule(worker=workers)
-    def sweep(self, worker: int) -> None:
+    @rule(worker=workers, late=st.sampled_from([0, 0, 31]))
+    def sweep(self, worker: int, late: int) -> None:
         """Takes from its owner what is over, and only that."""
+        self.time.tick(timedelta(seconds=late))
         engine, now = self.engines[worker], clock.now()
         stuck = {held.number for held in engine.store.owned() if held.is_stuck(now)}
         engine._worker(None, None).sweep()
@@ -206,8 +246,10 @@ class Ownership(RuleBasedStateMachine):
 
     # -- what people want
 
-    @rule(place=places)
-    def cancel(self, place: int) -> None:
+    @rule(place=places, wanted=seldom)
+    def cancel(self, place: int, *, wanted: bool) -> None:
+        if not wanted:
+            return
         engine, number = self.engines[0], self.numbers[place % len(self.numbers)]
         [held] = engine.store.owned(number) or [None]
         is_stuck = held is not None and held.is_stuck(clock.now())
@@ -232,9 +274,11 @@ class Ownership(RuleBasedStateMachine):
     def answer(self, *, yes: bool, place: int) -> None:
         engine, number = self.engines[0], self.numbers[place % len(self.numbers)]
         questions = engine.approvals(self._id(number))
-        if questions and questions[0].kind == "in_doubt" or number not in self.fences and questions:
-            decide_it = engine.approve if yes else engine.deny
-            decide_it(questions[0].id, by="ann")
+        if not questions:
+            return
+        (engine.approve if yes else engine.deny)(questions[0].id, by="ann")
+        if yes and questions[0].kind == "in_doubt":
+            self.allowed[number, int(questions[0].call.rpartition("-")[2])] += 1
 
     @rule(place=places, more=st.integers(0, 2))
     def go_on(self, place: int, more: int) -> None:
@@ -274,7 +318,9 @@ class Ownership(RuleBasedStateMachine):
         for _ in range(60):
             self.time.tick(timedelta(hours=1))
             engine._worker(None, None).sweep()
-            while (snapshot := engine.store.claim(["w"], clock.now(), clock.now() + LEASE)) is not None:
+            while (
+                snapshot := engine.store.claim(["w"], clock.now(), clock.now() + LEASE)
+            ) is not None:
                 self._drive(engine.store, snapshot)
             states = {run.state for run in engine.runs()}
             if not states & {"awaiting_model", "dispatching", "summarising"}:
@@ -322,8 +368,8 @@ def test_two_workers_never_both_change_a_run_and_no_run_is_lost(tmp_path: Path) 
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=40,
-            stateful_step_count=40,
+            max_examples=80,
+            stateful_step_count=50,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),

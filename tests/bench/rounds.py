@@ -15,6 +15,7 @@ from statistics import median
 
 import crash
 import measure
+import workers
 from measure import alternate, median_ratio
 
 AT_ONCE = 20
@@ -125,11 +126,37 @@ def starts(plan: Plan) -> Iterator[Row]:
         yield Row(name=f"import {module}", unit="s", ours=took, limit=limit, later=True)
 
 
+def several(plan: Plan) -> Iterator[Row]:
+    """Worker processes on one file."""
+    found = [
+        (workers.crowd(2 * plan.runs), workers.floor_of_crowd(2 * plan.runs))
+        for _ in range(plan.times)
+    ]
+    rates, best = [crowd.rate for crowd, _ in found], [theirs for _, theirs in found]
+    yield Row(
+        name=f"runs a second, {workers.WORKERS} workers",
+        unit="/s",
+        ours=median(rates),
+        floor=median(best),
+        ratio=median_ratio(rates, best),
+        limit=0.45,
+        at_least=True,
+        later=True,
+    )
+    uneven = median(crowd.uneven for crowd, _ in found)
+    yield Row(name="the largest share to an even one", unit="x", ours=uneven, limit=2.0)
+    took = workers.pick_up(plan.times) * 1000
+    yield Row(name="pick-up of a submitted run", unit="ms", ours=took, limit=100)
+    yield Row(name="an idle worker", unit="%", ours=100 * workers.idling(5), limit=1)
+    yield Row(name="100 runs in flight", unit="MB", ours=workers.memory(100), limit=150)
+
+
 def rows(plan: Plan) -> Iterator[Row]:
     """All of it."""
     yield from steps(plan)
     yield size(plan)
     yield from throughput(plan)
+    yield from several(plan)
     yield from starts(plan)
 
 

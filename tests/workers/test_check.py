@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ def test_the_history_says_where_the_definition_changed(opened: Opened, parked: s
     newer.approve(parked)
     after = newer.resume(parked)
     digests = [entry.digest for entry in newer.history(parked)]
-    changed = [seq for seq, (one, two) in enumerate(zip(digests, digests[1:], strict=False), 2) if one != two]
+    changed = [seq for seq, (one, two) in enumerate(pairwise(digests), 2) if one != two]
     assert list(after.redefined) == changed
     assert len(changed) == 1
     assert differences(newer) == {}
@@ -163,5 +164,3 @@ def test_the_command_before_and_after_a_deploy(
     assert stepwell("approve", "last")[0] == 0
     assert stepwell("resume", "last")[0] == 0
     assert "defined anew at transition " in stepwell("show", "last")[1]
-
-

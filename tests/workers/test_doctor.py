@@ -1,11 +1,11 @@
 """What `stepwell doctor` finds, how much it matters, and what it says to do about it."""
 
 import sqlite3
-from collections import namedtuple
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from subprocess import Popen
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,7 +35,14 @@ def found(engine: Engine, what: str) -> list[tuple[str, str, str]]:
 
 def test_a_new_database_is_well(engine: Engine) -> None:
     findings = examine(engine.store, engine.workflows, LATELY)
-    assert [one.what for one in findings] == ["database", "schema", "wal", "disk", "runs", "workers"]
+    assert [one.what for one in findings] == [
+        "database",
+        "schema",
+        "wal",
+        "disk",
+        "runs",
+        "workers",
+    ]
     assert {one.level for one in findings} == {Level.OK}
 
 
@@ -94,7 +101,9 @@ def test_due_runs_without_a_worker_are_a_problem(opened: Opened) -> None:
     assert found(engine, "workers")[0][0] == "ok"
 
 
-def test_a_worker_that_is_gone_is_not_alive(engine: Engine, command: Callable[..., Popen[str]]) -> None:
+def test_a_worker_that_is_gone_is_not_alive(
+    engine: Engine, command: Callable[..., Popen[str]]
+) -> None:
     worker = command("worker", "--until-idle")
     assert worker.wait(HUNG) == 0
     assert found(engine, "workers") == [("ok", "None is alive; nothing is due.", "")]
@@ -123,8 +132,8 @@ def test_a_large_log_is_noted(engine: Engine, file: Path) -> None:
 
 
 def test_little_space_is_a_problem(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr("shutil.disk_usage", lambda _path: usage(2**40, 2**40, 2**20))
+    usage = SimpleNamespace(free=2**20)
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: usage)
     assert found(engine, "disk") == [("problem", "1 MB are free.", "")]
 
 
@@ -143,13 +152,13 @@ def test_a_damaged_database_is_a_problem(opened: Opened, file: Path) -> None:
 
 
 @pytest.fixture
-def doctor(command: Callable[..., Popen[str]]) -> Iterator[Callable[..., tuple[int, str]]]:
+def doctor(command: Callable[..., Popen[str]]) -> Callable[..., tuple[int, str]]:
     def _doctor(*arguments: str) -> tuple[int, str]:
         process = command("doctor", *arguments)
         said, _ = process.communicate(timeout=HUNG)
         return process.returncode, said
 
-    yield _doctor
+    return _doctor
 
 
 def test_the_exit_code_says_whether_a_person_is_needed(
@@ -179,4 +188,3 @@ def test_a_file_that_is_no_database_is_said_so(file: Path, doctor: Any, said: An
     assert "Error:" in said()
     assert "Traceback" not in said()
     assert file.read_bytes() == b"not a database" * 100
-

@@ -82,7 +82,9 @@ def test_a_long_pause_holds_no_run_of_that_model_for_longer_than_it_keeps_its_le
             clock.tick(1)
         assert not thread.is_alive()
         runs = engine.runs()
-    assert [(run.state, run.owner, run.attempt) for run in runs] == [("awaiting_model", None, 2)] * 2
+    assert [(run.state, run.owner, run.attempt) for run in runs] == [
+        ("awaiting_model", None, 2)
+    ] * 2
 
 
 def test_calls_of_a_limited_model_are_made_one_after_the_other(

@@ -198,7 +198,10 @@ def test_a_worker_whose_database_was_moved_away_ends_and_loses_nothing(
     moved(file.parent / "elsewhere" / file.name, file.parent)
     with opened() as back:
         back.work(until_idle=True)
-        assert sorted(run.state for run in back.runs()) in (["done"] * 2, ["awaiting_approval", "done"])
+        assert sorted(run.state for run in back.runs()) in (
+            ["done"] * 2,
+            ["awaiting_approval", "done"],
+        )
     assert len(place.effects) == 1
     assert is_whole(file)
 
