@@ -54,8 +54,8 @@ from tests.in_memory import look, pay, wire
 
 NOW = datetime(2027, 3, 14, 12, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
-POLICY = RetryPolicy(attempts=2)
-QUICK = Settings(synchronous="off", attempts=2)
+POLICY = RetryPolicy(attempts=4)
+QUICK = Settings(synchronous="off", attempts=4)
 WORKFLOW = Agent(
     "w",
     tools=[look, pay, wire],
@@ -63,7 +63,7 @@ WORKFLOW = Agent(
     limits=Limits(max_turns=3),
     parallel=2,
 )
-WORKERS, RUNS = 2, 2
+WORKERS, RUNS = 2, 6
 BEGIN_ONLY = 6  # a choice: the effect is begun, and nothing is heard of it yet
 ENDED = {state.value for state in State if state not in LIVE}
 AFTER_AN_END = {"top_up", "resume", "follow_up"}
@@ -72,8 +72,8 @@ CALLS = {"look": {"q": "a"}, "pay": {"amount": 1}, "wire": {"amount": 2}}
 workers = st.integers(0, WORKERS - 1)
 places = st.integers(0, RUNS - 1)
 drivers = st.integers(0, 20)
-choices = st.lists(st.integers(0, BEGIN_ONLY), min_size=1, max_size=6)
-seldom = st.integers(0, 9).map(lambda number: number == 0)
+choices = st.lists(st.integers(0, BEGIN_ONLY), min_size=2, max_size=5)
+seldom = st.integers(0, 9).map(lambda number: number == 7)
 Key = tuple[int, int, int]  # a worker, a run's number, the claim
 
 
@@ -130,8 +130,8 @@ class Ownership(RuleBasedStateMachine):
             query = "SELECT number FROM run WHERE id = ?"
             self.numbers.append(reader.exec_driver_sql(query, (run.id,)).scalar_one())
 
-    @rule(worker=workers, choices=choices)
-    def claim(self, worker: int, choices: list[int]) -> None:
+    @rule(worker=workers)
+    def claim(self, worker: int) -> None:
         snapshot = self.engines[worker].store.claim(["w"], clock.now(), clock.now() + LEASE)
         if snapshot is None:
             return
@@ -140,10 +140,13 @@ class Ownership(RuleBasedStateMachine):
         self.claims += 1
         self.believed[worker, number, self.claims] = snapshot
         self.fences[number] = snapshot.run.fence
-        key = worker, number, self.claims
-        for choice in choices[1:]:
-            if key in self.believed:
-                self._step(key, choice)
+
+    @rule(worker=workers, other=workers)
+    def lose_and_claim_again(self, worker: int, other: int) -> None:
+        """All leases run out, and what was taken over is claimed while its old drivers live on."""
+        self.sweep(worker, 31)
+        for _ in range(3):
+            self.claim(other)
 
     @rule(worker=workers, ahead=st.sampled_from([-20, 0, 30]), oldest=st.booleans())
     def heartbeat(self, worker: int, ahead: int, *, oldest: bool) -> None:
@@ -230,7 +233,7 @@ class Ownership(RuleBasedStateMachine):
             assert self._owners() == before
         self._drop(key)
 
-    @rule(worker=workers, late=st.sampled_from([0, 0, 31]))
+    @rule(worker=workers, late=st.sampled_from([0, 31]))
     def sweep(self, worker: int, late: int) -> None:
         """Takes from its owner what is over, and only that."""
         self.time.tick(timedelta(seconds=late))
@@ -239,8 +242,9 @@ class Ownership(RuleBasedStateMachine):
         engine._worker(None, None).sweep()
         for number in stuck:
             del self.fences[number]
+        self.time.tick(timedelta(seconds=late))  # what was taken may be claimed again
 
-    @rule(seconds=st.sampled_from([0.5, 12, 29, 31, 400, -3, -3600]))
+    @rule(seconds=st.sampled_from([0.5, 12, 29, 31, -3, -3600]))
     def move_the_clock(self, seconds: float) -> None:
         self.time.tick(timedelta(seconds=seconds))
 
@@ -368,7 +372,7 @@ def test_two_workers_never_both_change_a_run_and_no_run_is_lost(tmp_path: Path) 
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=80,
+            max_examples=90,
             stateful_step_count=50,
             deadline=None,
             suppress_health_check=list(HealthCheck),

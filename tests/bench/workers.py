@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Self
 
 import floor
 import psutil
@@ -32,7 +32,7 @@ class Child:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pid = self._process.pid
 
-    def __enter__(self) -> "Child":
+    def __enter__(self) -> Self:
         assert self.says() == "ready"
         return self
 
@@ -104,7 +104,8 @@ def _together(stack: ExitStack, children: list[Child]) -> float:
 
 def pick_up(times: int) -> float:
     """Seconds until a worker that idles has begun a run that another process submits."""
-    with fresh() as file, workload.engine(file, 1) as engine, Child("idle", file) as worker:
+    rounds = ROUNDS_OF_A_SHORT_RUN
+    with fresh() as file, workload.engine(file, rounds) as engine, Child("idle", file) as worker:
         worker.go()
         return median(_picked_up(engine, file) for _ in range(times))
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from stepwell import Engine
-from tests.processes import locked
 from tests.waiting import eventually
 from tests.workers.flows import Place
 
@@ -49,8 +48,6 @@ def test_c02_two_workers_share_200_runs_evenly_and_never_take_one_twice(
     workers = [command("worker", "--concurrency", "4") for _ in range(2)]
     for worker in workers:
         started(worker, said)
-    with locked(file):  # so that both begin at the same moment
-        pass
     for number in range(RUNS):
         engine.submit("paying", str(number))
     eventually(lambda: states(engine) == {"done"})
