@@ -104,7 +104,7 @@ def start(snapshot: Snapshot, calls: Iterable[Call]) -> list[Call]:
 def fill(workflow: Workflow, snapshot: Snapshot, batch: Iterable[Call]) -> dict[int, Call]:
     """The calls that change when a batch's free slots are used: ended without running, started."""
     found = triage(workflow, snapshot, batch)
-    changed = [*found.closed, *start(snapshot, found.start[: found.free(workflow.parallel)])]
+    changed = [*found.closed, *start(snapshot, found.start[: found.free(workflow, snapshot)])]
     return {call.number: call for call in changed}
 
 
@@ -162,6 +162,9 @@ def reconciled(
     workflow: Workflow, snapshot: Snapshot, call: Call, finding: Finding, now: datetime
 ) -> Change:
     """What a tool found out about a call whose outcome was lost: the way on, or to a person."""
+    if isinstance(finding, DidNotHappen) and snapshot.stopping:
+        again = replace(call, status=CallStatus.WAITING, fence=None)
+        return change(snapshot, Trigger.CALL_FINISHED, now, calls=[again])
     if isinstance(finding, DidNotHappen):
         return change(snapshot, Trigger.START_CALLS, now, calls=start(snapshot, [call]))
     if isinstance(finding, NotKnown):
@@ -170,7 +173,7 @@ def reconciled(
         text = f"{call.tool} could not find out what became of its call. {finding.reason}"
         fault = Fault(type="not_reconciled", message=text.rstrip())
         return change(snapshot, Trigger.CALL_FINISHED, now, calls=[doubted], error=fault)
-    outcome = success(finding.result)
+    outcome = success(finding.result) | {"reconciled": True}  # found out, not returned
     limit = workflow.toolbox[call.tool].max_result
     ended = finish(snapshot, call, CallStatus.OK, outcome, call.ms or 0, limit)
     return settle(workflow, snapshot, now, [ended])

@@ -171,7 +171,7 @@ def _planned(pipeline: Pipeline, snapshot: Snapshot, now: datetime) -> Command:
 
 def _dispatching(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
     found = triage(workflow, snapshot, snapshot.batch.values())
-    free = found.free(workflow.parallel)
+    free = found.free(workflow, snapshot)
     if found.closed:
         return Record(settle(workflow, snapshot, now))
     if found.start and free > 0:

@@ -1,6 +1,7 @@
 """Runs the calls of one driven run, each on its own thread. Whatever a tool does, it has an end."""
 
 import inspect
+import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
@@ -17,6 +18,8 @@ from stepwell.envelope import Envelope, Unserialisable, clean, failure, jsonable
 from stepwell.errors import ArgumentsError, StepwellError
 from stepwell.machine import CallStatus
 from stepwell.tools import Tool, ToolContext
+
+log = logging.getLogger("stepwell")
 
 MAX_MESSAGE = 20_000
 _SLICE = 1.0  # a wait is cut into slices, so that a clock that was moved is noticed
@@ -167,7 +170,8 @@ class _Job:
             return
         try:
             ended = self._outcome()
-        except BaseException as error:  # noqa: BLE001  # whatever it is, it is the tool's
+        except BaseException as error:  # whatever it is, it is the tool's
+            log.info("Tool %s raised.", self._tool.name, exc_info=error)
             ended = CallStatus.ERROR, _failed(error)
         self._finish(*ended)
 

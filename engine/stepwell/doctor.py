@@ -128,7 +128,8 @@ def _workers(found: Health) -> list[Finding]:
                 command="stepwell worker",
             )
         ]
-    return [Finding(level=Level.OK, what="workers", message="None is alive; nothing is due.")]
+    waits = "a stuck run waits for one" if found.stuck else "nothing is due"
+    return [Finding(level=Level.OK, what="workers", message=f"None is alive; {waits}.")]
 
 
 def _blocked(found: Health, workflows: Mapping[str, Workflow]) -> list[Finding]:

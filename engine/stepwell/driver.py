@@ -177,6 +177,7 @@ class Driver:
     def _conclude(
         self, workflow: Workflow, snapshot: Snapshot, outcome: Outcome, lease: Lease
     ) -> None:
+        snapshot.stopping = self.stopping.is_set()
         jitter = random.random()  # noqa: S311 - no secret
         change = conclude(workflow, snapshot, outcome, clock.now(), self.policy, jitter)
         try:
@@ -192,14 +193,16 @@ class Driver:
         It is tried as long as the lease lasts that was held when it failed first. (That one may be
         renewed for ever even on a full disk, for a renewal needs no more room.)
         """
-        until = lease.until_monotonic
+        until, said = lease.until_monotonic, False
         while True:
             try:
                 self.store.record(snapshot, change)
             except StoreError as error:
                 if not lease.is_held() or clock.monotonic() > until:
                     raise
-                log.warning("Run %s: %s Trying again.", snapshot.run.id, error.message)
+                if not said:
+                    log.warning("Run %s: %s Trying again.", snapshot.run.id, error.message)
+                said = True
                 time.sleep(RECORD_AGAIN)
             else:
                 break

@@ -64,9 +64,15 @@ def new_run(id_: str, text: str, approve: ApprovePolicy | str, options: RunOptio
     return Start(id=id_, input=str(clean(text)), approve=policy, **words)
 
 
+# More would not fit into the database, and no run comes near it.
+MOST = 10**9
+
+
 def _not_negative(*amounts: int | None) -> None:
     if any(amount is not None and amount < 0 for amount in amounts):
         raise InvalidInput("max_turns and max_tool_calls cannot be negative.")
+    if any(amount is not None and amount > MOST for amount in amounts):
+        raise InvalidInput(f"max_turns and max_tool_calls are at most {MOST:,}.")
 
 
 def start(workflow: Workflow, new: Start, now: datetime) -> Change:

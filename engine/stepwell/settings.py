@@ -12,6 +12,7 @@ from pydantic_settings import (
     InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
 )
 
 from stepwell.errors import ConfigurationError
@@ -89,6 +90,8 @@ def load() -> Settings:
     """
     try:
         return Settings()
+    except SettingsError as error:  # what should be JSON is not
+        raise ConfigurationError(f"A setting is not valid: {error}.") from error
     except ValidationError as error:
         wrong = "; ".join(
             f"{'.'.join(map(str, e['loc']))}: {e['msg']} (got {e['input']!r})"

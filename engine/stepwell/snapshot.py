@@ -221,6 +221,7 @@ class Snapshot:
         notes: the run's scratchpad.
         ids: every id that a call has been given, for none may be there twice.
         messages, calls, questions, replies: how many there are.
+        stopping: its driver has to stop: what is under way may end, nothing more begins.
     """
 
     run: RunRow
@@ -234,6 +235,7 @@ class Snapshot:
     calls: int = 0
     questions: int = 0
     replies: int = 0
+    stopping: bool = False
     _closed: bool = True
 
     def is_between_steps(self) -> bool:

@@ -34,21 +34,32 @@ class Triage:
     doubt: list[Call] = field(default_factory=list)
     closed: list[Call] = field(default_factory=list)
 
-    def free(self, parallel: int) -> int:
+    def free(self, workflow: Workflow, snapshot: Snapshot) -> int:
         """How many more may start; a call that its tool is looking into keeps its slot."""
-        return max(0, parallel - len(self.running) - len(self.reconcile))
+        if snapshot.stopping:
+            return 0
+        return max(0, workflow.parallel - len(self.running) - len(self.reconcile))
 
 
 def triage(workflow: Workflow, snapshot: Snapshot, batch: Iterable[Call]) -> Triage:
-    """Sort `batch`. A call that runs under an older fence than the run's has lost its outcome."""
+    """Sort `batch`. A call that runs under an older fence than the run's has lost its outcome.
+
+    While calls run, those that wait are looked at only until the free slots are filled: a large
+    batch would else be checked whole at the end of each of its calls.
+    """
     found = Triage()
+    waiting: list[Call] = []
     for call in batch:
         if call.status is CallStatus.RUNNING and call.fence == snapshot.run.fence:
             found.running.append(call)
         elif call.status in {CallStatus.RUNNING, CallStatus.IN_DOUBT}:
             _sort_lost(workflow, call, found)
         elif call.status is CallStatus.WAITING:
-            _sort_waiting(workflow, snapshot, call, found)
+            waiting.append(call)
+    for call in waiting:
+        if found.running and len(found.start) >= found.free(workflow, snapshot):
+            break
+        _sort_waiting(workflow, snapshot, call, found)
     return found
 
 

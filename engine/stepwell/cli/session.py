@@ -2,14 +2,17 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 
 from stepwell.cli import Stopped, streams
 from stepwell.engine import Engine
 from stepwell.errors import ConfigurationError
 from stepwell.settings import Settings, load
+from stepwell.store.connections import database_file
 
 
 @contextmanager
@@ -22,8 +25,11 @@ def engine(app: str | None = None, *, needs_workflows: bool = False) -> Iterator
     """
     settings = load()
     workflows = application(settings, app) if needs_workflows else ()
-    with Engine(workflows=workflows, settings=settings) as opened:
-        yield opened
+    with ExitStack() as stack:
+        file = database_file(settings.database_url)
+        if not needs_workflows and not file.exists():  # to look is no reason to make one
+            file = Path(stack.enter_context(TemporaryDirectory())) / "empty.db"
+        yield stack.enter_context(Engine(file, workflows=workflows, settings=settings))
 
 
 def application(settings: Settings, app: str | None) -> ModuleType:

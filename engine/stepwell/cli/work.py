@@ -12,6 +12,7 @@ from stepwell.cli import SIGNALLED
 from stepwell.cli.options import AppOption
 from stepwell.cli.output import say
 from stepwell.cli.session import engine
+from stepwell.errors import ConfigurationError
 
 
 def worker(
@@ -40,6 +41,11 @@ def worker(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     with engine(app, needs_workflows=True) as opened:
+        if not opened.workflows:
+            raise ConfigurationError(
+                "The application defines no workflow, so there is nothing to drive.",
+                "Name the module that does with --app.",
+            )
         say(f"Worker {os.getpid()} drives {', '.join(opened.workflows)}.")
         opened.work(until_idle=until_idle, concurrency=concurrency, stopping=stopping)
     if received:
