@@ -40,7 +40,7 @@ def test_without_a_model_call_left_the_run_is_capped_before_the_spend(limits):
     assert isinstance(command, Record)
     run.apply(command.change)
     assert (run.state, run.run.error.type) == ("capped", "max_turns")
-    assert f"{limits['max_turns']} model calls" in run.run.answer
+    assert f"{limits['max_turns']} model call" in run.run.answer
 
 
 def test_running_calls_are_run():

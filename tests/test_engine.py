@@ -448,7 +448,7 @@ def test_a_limit_caps_and_a_raise_goes_on(make, till):
     engine = make(Reply(calls=[PAY]), Reply(calls=[PAY]), Reply("done"))
     run = engine.run("w", "Go.", max_turns=1)
     assert (run.state, run.error["type"]) == ("capped", "max_turns")
-    assert "1 model calls (max_turns)" in run.answer
+    assert "1 model call (max_turns)" in run.answer
     assert engine.resume(run.id).state == "capped"
     assert engine.resume(run.id, max_turns=1).state == "capped"
     run = engine.resume(run.id, max_turns=1, by="ann")
@@ -538,7 +538,7 @@ def test_a_finished_run_is_resumed_to_its_answer(make):
     engine = make(Reply("done"))
     run = engine.run("w", "Go.")
     assert engine.resume(run.id) == run
-    with pytest.raises(RunNotResumable, match="only the limits"):
+    with pytest.raises(RunNotResumable, match="only a capped or failed run's limits"):
         engine.resume(run.id, max_turns=1)
 
 

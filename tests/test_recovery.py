@@ -247,7 +247,11 @@ def reconciling(findings):
 
 
 FINDINGS = {
-    "happened": (lambda _: Happened({"receipt": 7}), [], {"ok": True, "result": {"receipt": 7}}),
+    "happened": (
+        lambda _: Happened({"receipt": 7}),
+        [],
+        {"ok": True, "result": {"receipt": 7}, "reconciled": True},
+    ),
     "did not happen": (lambda _: DidNotHappen(), [1], {"ok": True, "result": "booked 1"}),
 }
 
@@ -306,7 +310,7 @@ def test_what_one_tool_finds_out_is_no_other_call_s_result(make, frozen):
     assert engine.resume("last").answer == "done"
     assert shown(engine) == {
         "call_1": {"ok": True, "result": "booked 1"},
-        "call_2": {"ok": True, "result": "receipt 2"},
+        "call_2": {"ok": True, "result": "receipt 2", "reconciled": True},
     }
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from in_memory import KIT, InMemory, agent
 
-from stepwell import Approvals, tool
+from stepwell import Approvals, Limits, tool
 from stepwell.machine import CallStatus
 from stepwell.snapshot import ApprovePolicy
 from stepwell.triage import triage
@@ -168,3 +168,23 @@ def test_a_blanket_approval_covers_later_calls_of_that_tool_only():
     run.ends(1)
     run.asks(("wire", {"amount": 5}), ("delete", {"row": 500}))
     assert run.statuses == ["running", "waiting"]
+
+
+def test_a_large_batch_is_not_checked_whole_at_the_end_of_each_of_its_calls():
+    checked: list[int] = []
+
+    def count(**_arguments: object) -> bool:
+        checked.append(1)
+        return False
+
+    @tool(requires_approval=count)
+    def put(n: int) -> str:
+        """Put."""
+        return str(n)
+
+    run = InMemory(agent(tools=[put], limits=Limits(max_tool_calls=200)))
+    run.asks(*(("put", {"n": n}) for n in range(200)))
+    before = len(checked)
+    for number in range(1, 101):
+        run.ends(number)
+    assert len(checked) - before <= 2 * 100  # for each freed slot the next call, and what follows

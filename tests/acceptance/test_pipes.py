@@ -122,6 +122,8 @@ def test_narrow_terminal_and_output_to_a_file(project: Project) -> None:
 def test_folders_that_take_nothing(project: Project) -> None:
     plain = {"STEPWELL_APP": "flows"}
     told = project.shell("cd /proc && $S runs --json", env=plain)
+    assert (told.code, told.json) == (0, [])  # to look is no reason to make a database
+    told = project.shell("cd /proc && $S db upgrade --json", env=plain)
     assert told.code == 1
     assert "store_error" in told.err
     env = {"STEPWELL_DATABASE_URL": f"sqlite:///{project.database}"}

@@ -85,10 +85,19 @@ def test_a_call_in_doubt_is_asked_about_and_never_simply_repeated(
     assert effects(tmp_path)["pay", "3"] == 1
 
 
+def attempt(folder: Path) -> int:
+    with Engine(folder / "runs.db") as engine:
+        return engine.get("last").attempt
+
+
 def test_a_run_that_kills_every_worker_fails_with_its_story(fork: Fork, tmp_path: Path) -> None:
     """Crashes count as attempts; a person's resume starts afresh."""
-    for _ in range(5):
+    kills = 0
+    # Another call's outcome may come in before the kill, which is progress: then one more is due.
+    while kills == 0 or attempt(tmp_path) < 5:
         killed(fork, tmp_path, {"when": "after", "in": "put 2"})
+        kills += 1
+    assert kills in {5, 6}
     code, said = fork("look_on", folder=str(tmp_path))
     assert (code, said) == (0, {"state": "failed", "asked": []})
     with Engine(tmp_path / "runs.db") as engine:

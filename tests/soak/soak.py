@@ -275,7 +275,8 @@ class Soak:
                 wrong.append(f"{run.id} has {len(done)} calls that are ok, not 3")
             self._judge_history(engine, run.id)
         log = (self.folder / "log").read_text()
-        wrong += [line for line in log.splitlines() if "Lease lost" not in line]
+        expected = ("Lease lost", "maximum number of running instances")  # a slow sweep is left out
+        wrong += [li for li in log.splitlines() if not any(word in li for word in expected)]
 
     def effects_of(self, found: Counter[tuple[str, str]], key: str) -> int:
         return sum(times for (_, one), times in found.items() if one == key)

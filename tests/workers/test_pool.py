@@ -223,3 +223,26 @@ def test_at_most_so_many_runs_of_a_workflow_are_driven_at_once(
 def test_a_limit_below_one_is_refused() -> None:
     with pytest.raises(ValueError, match="greater than or equal to 1"):
         Settings(workflow_concurrency={"holding": 0})
+
+
+def test_a_worker_that_has_to_stop_begins_no_other_call_of_the_batch(opened: Opened) -> None:
+    stopping = threading.Event()
+    began: list[int] = []
+
+    @tool
+    def pay(cents: int) -> str:
+        """Pay, while somebody stops the worker."""
+        began.append(cents)
+        stopping.set()
+        return f"paid {cents}"
+
+    model = ScriptedModel([Reply(calls=[("pay", {"cents": n}) for n in (1, 2, 3)]), Reply("Done.")])
+    engine = opened([Agent("pays", tools=[pay], model=model, parallel=1)])
+    run = engine.submit("pays", "Go.")
+    engine.work(stopping=stopping)
+    assert began == [1]
+    assert [call.status for call in engine.get(run.id).calls] == ["ok", "waiting", "waiting"]
+    assert engine.get(run.id).owner is None
+    engine.work(until_idle=True)  # another one goes on, and asks nobody whether 2 has happened
+    assert began == [1, 2, 3]
+    assert engine.get(run.id).answer == "Done."
