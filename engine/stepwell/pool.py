@@ -88,6 +88,9 @@ class Pool:
             except StoreError as error:
                 log.warning("No run was claimed: %s", error)
                 return True
+            except Exception:  # one run that cannot be read must not hold up the others
+                log.exception("A run that was claimed cannot be read; see `stepwell db check`.")
+                return True
             if snapshot is None:
                 return started
             started = True

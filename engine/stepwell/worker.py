@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from stepwell import clock
 from stepwell.driver import Driver
-from stepwell.errors import ConfigurationError, LeaseLost
+from stepwell.errors import ConfigurationError, LeaseLost, StoreError
 from stepwell.intervention import lost_worker, take_over
 from stepwell.messages import Provider
 from stepwell.providers import resolve
@@ -91,7 +91,12 @@ class Worker:
         store = self.driver.store
         store.check_in_place()
         for held in store.owned():
-            self.rescue(held, jitter=random.random())  # noqa: S311 - no secret
+            try:
+                self.rescue(held, jitter=random.random())  # noqa: S311 - no secret
+            except StoreError:
+                raise
+            except Exception:  # one run that cannot be read must not hold up the others
+                log.exception("Run number %s cannot be read; see `stepwell db check`.", held.number)
         store.renew({}, clock.now(), self.driver.leases.until())
 
     def _claim(

@@ -1,15 +1,17 @@
 """`Engine.work` in one process: how much at once, until when, and what becomes of the rest."""
 
 import logging
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from stepwell import Agent, Engine, Reply, ScriptedModel, tool
 from stepwell.settings import Settings
+from stepwell.store import check
 from tests.processes import locked
 from tests.waiting import eventually
 from tests.workers.flows import Place
@@ -246,3 +248,18 @@ def test_a_worker_that_has_to_stop_begins_no_other_call_of_the_batch(opened: Ope
     engine.work(until_idle=True)  # another one goes on, and asks nobody whether 2 has happened
     assert began == [1, 2, 3]
     assert engine.get(run.id).answer == "Done."
+
+
+def test_a_run_that_cannot_be_read_holds_up_no_other(
+    engine: Engine, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd, plain = engine.submit("paying", "1"), engine.submit("paying", "2")
+    with closing(sqlite3.connect(file)) as shell, shell:  # as a newer version might have written it
+        shell.execute("UPDATE run SET approve = 'perhaps' WHERE id = ?", (odd.id,))
+    engine.work(until_idle=True)
+    assert engine.get(plain.id).state == "done"
+    assert "cannot be read" in caplog.text
+    engine.work(until_idle=True)  # nor the next worker, which finds it owned
+    assert engine.get(odd.id).state == "awaiting_model"
+    (problem,) = check.problems(file)
+    assert "perhaps" in problem

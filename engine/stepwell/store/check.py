@@ -42,8 +42,12 @@ def _illegal_transcripts(file: Path) -> list[str]:
     engine = connections.reading(file)
     wrong = []
     with engine.begin() as connection:
-        for number in connection.execute(select(run.c.number)).scalars().all():
-            snapshot = load.load(connection, number)
+        for number, id_ in connection.execute(select(run.c.number, run.c.id)).all():
+            try:
+                snapshot = load.load(connection, number)
+            except (ValueError, LookupError) as error:
+                wrong.append(f"Run {id_} cannot be read: {error}.")
+                continue
             complete = snapshot.run.state is State.AWAITING_MODEL
             wrong += [
                 f"Run {snapshot.run.id}: the transcript is not legal: {problem}."
