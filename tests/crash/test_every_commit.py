@@ -93,11 +93,11 @@ def attempt(folder: Path) -> int:
 def test_a_run_that_kills_every_worker_fails_with_its_story(fork: Fork, tmp_path: Path) -> None:
     """Crashes count as attempts; a person's resume starts afresh."""
     kills = 0
-    # Another call's outcome may come in before the kill, which is progress: then one more is due.
+    # The other call's outcome may come in before one of the kills: progress, so the count begins anew.
     while kills == 0 or attempt(tmp_path) < 5:
         killed(fork, tmp_path, {"when": "after", "in": "put 2"})
         kills += 1
-    assert kills in {5, 6}
+    assert 5 <= kills <= 9
     code, said = fork("look_on", folder=str(tmp_path))
     assert (code, said) == (0, {"state": "failed", "asked": []})
     with Engine(tmp_path / "runs.db") as engine:

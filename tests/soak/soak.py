@@ -28,6 +28,7 @@ from stepwell import (
     DidNotHappen,
     Engine,
     Happened,
+    Limits,
     ProviderError,
     Reply,
     ScriptedModel,
@@ -120,7 +121,9 @@ def workflows(effects: Effects) -> Sequence[Workflow]:
     for kind, one in zip(KINDS, tools, strict=True):
         calls: list[Any] = [(one.name, {}), ("read", {})]
         script = [Reply(calls=calls), Reply(calls=[(one.name, {})]), Reply("Done.")]
-        made.append(Agent(kind, tools=tools, model=Flaky(script)))
+        # A lost process is charged the call that it may have made: many kills want room.
+        limits = Limits(max_turns=100)
+        made.append(Agent(kind, tools=tools, model=Flaky(script), limits=limits))
     return made
 
 
