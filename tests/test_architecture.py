@@ -57,6 +57,7 @@ ORDER = (
     "pool",
     "watch",
     "decisions",
+    "submission",
     "doctor",
     "engine",
     "cli",

@@ -417,7 +417,9 @@ class StoredJourney(Journey):
         super().__init__(draw)
         self.store = store
         [first] = self.run.history
-        self.run.snapshot.run = store.begin(replace(first, run=replace(first.run, id=str(ULID()))))
+        self.run.snapshot.run = store.begin(
+            replace(first, run=replace(first.run, id=str(ULID())))
+        ).run
         self.claim()
 
     def apply(self, change, *, driven=True):

@@ -36,7 +36,7 @@ def request(
         allowed: how many the limit still admits; the rest is not run.
     """
     lines: list[Call] = []
-    taken = set(snapshot.ids)
+    taken: set[str] = set()
     for place, wanted in enumerate(asked, 1):
         line = _line(workflow, snapshot, wanted, snapshot.calls + place, taken)
         if place > allowed:
@@ -53,7 +53,7 @@ def _line(
     name, own_id = clean(wanted.name), clean(wanted.id)
     line = Call(
         number=number,
-        provider_id=_unique(own_id, number, taken),
+        provider_id=_unique(own_id, number, snapshot.ids, taken),
         tool=name,
         arguments=_as_sent(wanted.arguments),
         status=CallStatus.WAITING,
@@ -70,12 +70,12 @@ def _line(
         return end(line, CallStatus.ERROR, outcome, line.requested_seq)
 
 
-def _unique(own_id: str, number: int, taken: set[str]) -> str:
+def _unique(own_id: str, number: int, before: set[str], here: set[str]) -> str:
     """A provider's id may be missing, or there twice: results could not be told apart."""
-    if own_id and own_id not in taken:
+    if own_id and own_id not in before and own_id not in here:
         return own_id
     made = f"call_{number}"
-    while made in taken:
+    while made in before or made in here:
         made += "_"
     return made
 

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self, Unpack
@@ -14,16 +14,17 @@ from stepwell import clock
 from stepwell.approval import Decision, Verdict
 from stepwell.decisions import Decider, ask, decide
 from stepwell.driver import Driver
-from stepwell.errors import KeyConflict, LeaseLost, UnknownWorkflow
+from stepwell.errors import LeaseLost, UnknownWorkflow
 from stepwell.gate import ModelGate
-from stepwell.intervention import RunOptions, cancel, new_run, resume, start
+from stepwell.intervention import RunOptions, cancel, new_run, resume
 from stepwell.lease import Leases
 from stepwell.machine import State
 from stepwell.messages import OnText
 from stepwell.settings import Settings, load
-from stepwell.snapshot import ApprovePolicy
+from stepwell.snapshot import ApprovePolicy, Snapshot
 from stepwell.store import TRIES, Store, find, inspect
 from stepwell.store.connections import database_file
+from stepwell.submission import submit
 from stepwell.views import ApprovalView, HistoryEntry, Run, RunDetail
 from stepwell.watch import OnTransition, Watch
 from stepwell.worker import Worker
@@ -91,7 +92,7 @@ class Engine:
             UnknownWorkflow, InvalidInput, ConfigurationError: nothing was started.
             KeyConflict: the key belongs to a run with another input.
         """
-        return self._detail(self._submit(workflow, input, approve, options))
+        return self._detail(self._submit(workflow, input, approve, options)[0])
 
     def run(
         self,
@@ -116,9 +117,9 @@ class Engine:
         """
         decider = approve if callable(approve) else None
         policy = ApprovePolicy.PARK if callable(approve) else approve
-        number = self._submit(workflow, input, policy, options)
+        number, begun = self._submit(workflow, input, policy, options, self._leases.until())
         watch = Watch(self.store, number, on_transition, seq=0)
-        return self._go_on(watch, decider, on_text)
+        return self._go_on(watch, decider, on_text, begun)
 
     def resume(
         self,
@@ -271,28 +272,31 @@ class Engine:
             return inspect.history(connection, number)
 
     def _submit(
-        self, workflow: str, text: str, approve: ApprovePolicy | str, options: RunOptions
-    ) -> int:
+        self,
+        workflow: str,
+        text: str,
+        approve: ApprovePolicy | str,
+        options: RunOptions,
+        until: datetime | None = None,
+    ) -> tuple[int, Snapshot | None]:
+        """The run's number and, if it is new and ours to drive `until` then, the run itself."""
         self._check_runnable(workflow, options.get("model"))
         new = new_run(str(ULID()), text, approve, options)
-        try:
-            return self.store.begin(start(self.workflows[workflow], new, clock.now())).number
-        except KeyConflict as conflict:
-            with self.store.reading() as connection:
-                number = find.run_with_key(connection, workflow, str(new.key))
-                if number is None or inspect.input_of(connection, number) != new.input:
-                    raise KeyConflict(
-                        f"{conflict.message} It was started with another input.",
-                        "Use another key, or the same input to find that run again.",
-                    ) from None
-            return number
+        return submit(self.store, self.workflows[workflow], new, until)
 
-    def _go_on(self, watch: Watch, decider: Decider | None, on_text: OnText | None) -> RunDetail:
+    def _go_on(
+        self,
+        watch: Watch,
+        decider: Decider | None,
+        on_text: OnText | None,
+        begun: Snapshot | None = None,
+    ) -> RunDetail:
         """Drive, asking the caller's own function about each question, until it has no answer."""
         worker = self._worker(watch, on_text)
         while True:
             watch.catch_up()
-            worker.advance(watch.number, watch.catch_up)
+            worker.advance(watch.number, watch.catch_up, begun)
+            begun = None
             if not ask(self.store, self.workflows, watch.number, decider):
                 return self._detail(watch.number)
 

@@ -55,20 +55,24 @@ class Worker:
             )
         return resolve(wanted, self.root)
 
-    def advance(self, number: int, follow: Callable[[], None]) -> None:
+    def advance(
+        self, number: int, follow: Callable[[], None], claimed: Snapshot | None = None
+    ) -> None:
         """Take one run as far as it goes now, following it while another process drives it.
 
         Args:
             number: the run's.
             follow: called after every look at a run that is driven elsewhere.
+            claimed: the run, where this process drives it already.
         """
         while True:
-            claimed = self._claim(number)
+            claimed = claimed or self._claim(number)
             if claimed is not None:
                 self.drive(claimed)
                 if claimed.run.owner is None:
                     follow()
                     return  # it ended, or waits for longer than anybody holds it
+                claimed = None
                 continue
             held = self.driver.store.owned(number)
             if not held:

@@ -34,7 +34,7 @@ def begin(store: Store) -> Callable[..., RunRow]:
 
     def _begin(workflow: str = "w", **options: Any) -> RunRow:
         new = Start(**{"id": str(ULID()), "input": "Hello"} | options)
-        return store.begin(start(Agent(workflow), new, clock.now()))
+        return store.begin(start(Agent(workflow), new, clock.now())).run
 
     return _begin
 

@@ -48,7 +48,7 @@ class Stepping:
     def __init__(self, store: Store, text: str = "Hello", **options: Any) -> None:
         self.store = store
         new = Start(id=str(ULID()), input=text, **options)
-        self.number = store.begin(start(WORKFLOW, new, clock.now())).number
+        self.number = store.begin(start(WORKFLOW, new, clock.now())).run.number
         self.snapshot = self.claim()
 
     def claim(self) -> Snapshot:

@@ -1,12 +1,14 @@
 """The committer: what is waiting shares a transaction, and nobody suffers from a neighbour."""
 
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -65,7 +67,7 @@ def together(committer: Committer, *operations: Operation) -> list[Future[Any]]:
         given = []
         for operation in operations:
             given.append(threads.submit(committer.run, operation))
-            eventually(lambda: committer._queue.qsize() == len(given))
+            eventually(lambda: len(committer._queue) == len(given))
         go_on.set()
         wait([first, *given], timeout=60)
     assert first.exception() is None
@@ -144,14 +146,47 @@ def test_a_full_disk_is_an_error_and_hurts_nobody_who_fits(
 
 def test_closing_finishes_what_is_waiting(committer: Committer, file: Path) -> None:
     def close_soon(_cursor: sqlite3.Cursor) -> None:
-        threading.Thread(target=committer.close).start()
-        eventually(lambda: committer._closed)
+        closing_.start()
 
+    closing_ = threading.Thread(target=committer.close)
     answers = together(committer, insert(1), close_soon, insert(2))
+    closing_.join(30)
     assert [answers[0].result(), answers[2].result()] == [(1,), (2,)]
     with pytest.raises(StoreError, match="closed"):
         committer.run(insert(3))
     assert stored(file) == [1, 2]
+
+
+def test_an_interrupt_hurts_only_the_one_who_writes(committer: Committer, file: Path) -> None:
+    interrupts = iter([KeyboardInterrupt()])
+
+    def interrupted(_cursor: sqlite3.Cursor) -> None:
+        for interrupt in interrupts:
+            raise interrupt
+
+    answers = together(committer, insert(1), interrupted, insert(2))
+    hurt = [place for place, answer in enumerate(answers) if answer.exception()]
+    assert len(hurt) == 1
+    assert isinstance(answers[hurt[0]].exception(), KeyboardInterrupt)
+    assert stored(file) == [n for place, n in ((0, 1), (2, 2)) if place not in hurt]
+
+
+def test_an_interrupt_just_after_commit_repeats_nothing(
+    committer: Committer, file: Path, statements: list[str]
+) -> None:
+    def profile(_frame: FrameType, event: str, _arg: object) -> None:
+        if event == "c_return" and statements[-1] == "COMMIT":
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    def begin(cursor: sqlite3.Cursor) -> Any:
+        sys.setprofile(profile)
+        return insert(1)(cursor)
+
+    with pytest.raises(KeyboardInterrupt):
+        committer.run(begin)
+    assert stored(file) == [1]
+    assert committer.run(insert(2)) == (2,)
 
 
 def test_nobody_waits_for_ever_who_comes_while_it_closes(file: Path) -> None:

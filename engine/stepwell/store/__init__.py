@@ -1,9 +1,10 @@
-"""The store: every run on one SQLite file, written by one thread, read by any number."""
+"""The store: every run on one SQLite file, written by one connection, read by any number."""
 
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +19,7 @@ from stepwell.envelope import Envelope
 from stepwell.errors import DatabaseMoved, KeyConflict, LeaseLost, StoreError
 from stepwell.machine import State
 from stepwell.owner import this_process
-from stepwell.snapshot import RunRow, Snapshot
+from stepwell.snapshot import Snapshot
 from stepwell.store import claim, connections, forking, load, record, schema
 from stepwell.store.claim import Owned
 from stepwell.store.committer import Committer
@@ -118,13 +119,23 @@ class Store:
         with self.reading() as connection:
             return list(connection.execute(query.order_by(run.c.number)).scalars())
 
-    def begin(self, change: Change) -> RunRow:
+    def begin(self, change: Change, until: datetime | None = None) -> Snapshot:
         """Record a run's first transition.
+
+        Args:
+            change: made by `intervention.start`.
+            until: when the lease of this process ends, if it is to drive the run from the start.
 
         Raises:
             KeyConflict: its workflow has a run with this key already.
         """
-        return _value(self._write(lambda cursor: record.begin(cursor, change, None)))
+        if until is not None:
+            owned = replace(change.run, owner=self.worker(), fence=1, lease_until=until)
+            change = replace(change, run=owned)
+        begun = _value(self._write(lambda cursor: record.begin(cursor, change, None)))
+        snapshot = Snapshot(begun)
+        snapshot.extend(change.messages)
+        return snapshot
 
     def record(self, snapshot: Snapshot, change: Change, *, driven: bool = True) -> None:
         """Record one transition and take it into `snapshot`; both or neither.

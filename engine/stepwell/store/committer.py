@@ -1,12 +1,11 @@
-"""The one thread of a process that writes: whatever is waiting goes into one transaction."""
+"""The one writer of a process: whatever is waiting goes into one transaction."""
 
 import random
 import sqlite3
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
-from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from stepwell.errors import StepwellError, StoreBusy, StoreError, StoreFull
@@ -15,7 +14,6 @@ from stepwell.store.forking import Gate
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Cursor], T]
-_Item = tuple[Operation[Any], "Future[Any]"]
 
 LONGEST_BATCH = 200
 # SQLite's own busy handler starves one of several writers; short random waits share evenly.
@@ -24,6 +22,9 @@ RETRY_WAIT = (0.0003, 0.003)
 
 class Committer:
     """Runs operations in transactions; a caller gets its answer only after COMMIT.
+
+    Whoever finds nobody writing commits by itself, together with all that wait by then: a thread
+    for it would cost two changes of threads a step, as much as the rest of a transaction.
 
     An operation whose first statement changes no row must do nothing else: its neighbours in the
     transaction are committed all the same. One that raises undoes them all, and then each is
@@ -40,11 +41,9 @@ class Committer:
     ) -> None:
         self._cursor: sqlite3.Cursor | None = connection.cursor()
         self._again, self._gate = again, gate
-        self._queue: SimpleQueue[_Item | None] = SimpleQueue()
-        self._closing = threading.Lock()
+        self._queue: deque[_Waiting] = deque()
+        self._turn = threading.Lock()
         self._closed = False
-        self._thread = threading.Thread(target=self._work, name="stepwell-committer", daemon=True)
-        self._thread.start()
 
     def run(self, operation: Operation[T]) -> T:
         """What `operation` returns, once it is committed.
@@ -52,19 +51,24 @@ class Committer:
         Raises:
             StoreBusy, StoreFull, StoreError: nothing of it was written.
         """
-        future: Future[T] = Future()
-        with self._closing:  # what is put behind the end of the queue would wait for ever
-            if self._closed:
+        waiting = _Waiting(operation)
+        self._queue.append(waiting)
+        with self._turn:
+            if not waiting.settled and self._closed:
                 raise StoreError("The store is closed.")
-            self._queue.put((operation, future))
-        return future.result()
+            if not waiting.settled:
+                self._commit_with(waiting)
+        result: T = waiting.outcome()
+        return result
 
     def close(self) -> None:
         """Finish what is waiting, then stop."""
-        with self._closing:
+        with self._turn:
+            if not self._closed:
+                self._commit_with(_Waiting(lambda _cursor: None))
             self._closed = True
-            self._queue.put(None)
-        self._thread.join()
+            with self._gate:
+                self.disconnect()
 
     def disconnect(self) -> None:
         """Close the connection, while the gate is shut; the next transaction opens another one."""
@@ -72,71 +76,90 @@ class Committer:
             self._cursor.connection.close()
             self._cursor = None
 
-    def _work(self) -> None:
-        while (batch := self._take()) is not None:
-            with self._gate:
-                try:
-                    self._cursor = self._cursor or self._again().cursor()
-                    self._commit(self._cursor, batch)
-                except BaseException as error:  # noqa: BLE001 - each waiting caller gets it
-                    _fail(batch, error)
-        with self._gate:
-            self.disconnect()
-
-    def _take(self) -> list[_Item] | None:
-        first = self._queue.get()
-        if first is None:
-            return None
+    def _commit_with(self, first: "_Waiting") -> None:
+        """Commit this one and what else is waiting."""
         batch = [first]
-        while len(batch) < LONGEST_BATCH:
+        while self._queue and len(batch) < LONGEST_BATCH:
+            item = self._queue.popleft()
+            if item is not first and not item.settled:
+                batch.append(item)
+        with self._gate:
             try:
-                item = self._queue.get_nowait()
-            except Empty:
-                break
-            if item is None:
-                self._queue.put(None)
-                break
-            batch.append(item)
-        return batch
+                self._cursor = self._cursor or self._again().cursor()
+                _commit(self._cursor, batch)
+            except Exception as error:  # noqa: BLE001 - each waiting caller gets it
+                for item in batch:
+                    item.fail(error)
 
-    def _commit(self, cursor: sqlite3.Cursor, batch: list[_Item]) -> None:
-        try:
-            results = _transaction(cursor, [operation for operation, _ in batch])
-        except Exception as error:
-            if len(batch) == 1 or _is_busy(error):  # then it is nobody's fault
-                raise
-            for item in batch:
-                try:
-                    self._commit(cursor, [item])
-                except Exception as own:  # noqa: BLE001 - its caller gets it
-                    _fail([item], own)
-        else:
-            for (_, future), result in zip(batch, results, strict=True):
-                future.set_result(result)
+
+class _Waiting:
+    """One operation and, once it is settled, what came of it."""
+
+    def __init__(self, operation: Operation[Any]) -> None:
+        self.operation = operation
+        self._batch: list[Any] = []  # the results of all that it was committed with
+        self._place = 0
+        self._error: BaseException | None = None
+
+    @property
+    def settled(self) -> bool:
+        return self._error is not None or self._place < len(self._batch)
+
+    def outcome(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._batch[self._place]
+
+    def committed(self, batch: list[Any], place: int) -> None:
+        self._batch, self._place = batch, place
+
+    def fail(self, error: BaseException) -> None:
+        if not self.settled:
+            self._error = _explain(error)
+
+
+def _commit(cursor: sqlite3.Cursor, batch: list[_Waiting]) -> None:
+    try:
+        _transaction(cursor, batch)
+    except Exception as error:
+        if len(batch) == 1 or _is_busy(error):  # then it is nobody's fault
+            raise
+        for item in batch:
+            try:
+                _transaction(cursor, [item])
+            except Exception as own:  # noqa: BLE001 - its caller gets it
+                item.fail(own)
 
 
 def _is_busy(error: Exception) -> bool:
     return isinstance(error, sqlite3.Error) and is_busy(error)
 
 
-def _fail(batch: list[_Item], error: BaseException) -> None:
-    for _, future in batch:
-        future.set_exception(_explain(error))
+def _transaction(cursor: sqlite3.Cursor, batch: list[_Waiting]) -> None:
+    """Commit a batch and settle it, all at once even if a Ctrl-C arrives in between.
 
-
-def _transaction(cursor: sqlite3.Cursor, operations: list[Operation[Any]]) -> list[Any]:
-    _begin(cursor)
+    What an interrupt has rolled back is not settled: then each caller commits its own.
+    """
+    results: list[Any] = []
+    settled: list[Any] = []
+    for place, item in enumerate(batch):
+        item.committed(settled, place)
     try:
-        results = [operation(cursor) for operation in operations]
+        _begin(cursor)
+        results.extend(item.operation(cursor) for item in batch)
         cursor.execute("COMMIT")
-    except BaseException:
+    except BaseException as error:
         if cursor.connection.in_transaction:
             cursor.execute("ROLLBACK")
+        elif len(results) == len(batch) and not isinstance(error, Exception):
+            settled[:] = results
         raise
-    return results
+    settled[:] = results
 
 
 def _begin(cursor: sqlite3.Cursor) -> None:
+    if cursor.connection.in_transaction:  # an interrupt came in the middle of the last rollback
+        cursor.execute("ROLLBACK")
     until = time.monotonic() + RETRY_FOR
     while True:
         try:

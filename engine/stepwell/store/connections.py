@@ -53,7 +53,7 @@ def reading(file: Path) -> Engine:
 
 
 def writing(file: Path, synchronous: str) -> sqlite3.Connection:
-    """The writer's connection, for the one thread that writes.
+    """The writer's connection, used by one thread at a time.
 
     Raises:
         StoreError: the file cannot be opened, or not as safely as runs need it.

@@ -102,7 +102,10 @@ def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow
             f"See `stepwell history {before.id}`.",
         )
     _append(cursor, change, before.number, worker)
-    return replace(after, cancel_requested=found[0][0])
+    ((cancel_requested,),) = found
+    if cancel_requested == after.cancel_requested:
+        return after
+    return replace(after, cancel_requested=cancel_requested)
 
 
 def begin(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow | KeyConflict:
