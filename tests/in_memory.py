@@ -104,7 +104,7 @@ class InMemory:
     def apply(self, change: Change) -> Change:
         """What `Store.record` does to a snapshot."""
         self.snapshot.run = change.run
-        self.snapshot.extend(change.messages, change.calls, change.approvals, change.notes)
+        change.apply(self.snapshot)
         self.history.append(change)
         return change
 
@@ -168,6 +168,6 @@ class InMemory:
     def deny(self, number: int, reason: str | None = None) -> Change:
         return self.decide(number, Decision(verdict=Verdict.DENY, reason=reason))
 
-    def resume(self, max_turns: int = 0, max_tool_calls: int = 0) -> Change | None:
-        found = resume(self.snapshot, self.now, "ann", max_turns, max_tool_calls)
+    def resume(self, **raises: Any) -> Change | None:
+        found = resume(self.snapshot, self.now, "ann", raises)  # type: ignore[arg-type]
         return self.apply(found) if found else None

@@ -593,7 +593,8 @@ def test_e08_bad_calls_never_stop_the_run(make, till):
 def test_e08_errors_for_ever_are_bounded(make):
     engine = make(Reply(calls=[("nothing", {})]))
     run = engine.run("w", "Go.")
-    assert (run.state, run.used.turns, run.used.tool_calls) == ("capped", 10, 10)
+    assert (run.state, run.used.turns, run.used.tool_calls) == ("capped", 4, 4)
+    assert run.error["type"] == "repeated_call"
 
 
 TEXTS = {

@@ -114,13 +114,15 @@ def test_nothing_changes_where_nothing_has_to(make):
 def test_only_a_capped_or_failed_run_has_its_limits_raised(make):
     run = make()
     with pytest.raises(RunNotResumable, match="only a capped or failed run"):
-        resume(run.snapshot, NOW, None, 1, 0)
+        resume(run.snapshot, NOW, None, {"max_turns": 1})
 
 
-@pytest.mark.parametrize("amounts", [(-1, 0), (0, -1)])
+@pytest.mark.parametrize(
+    "amounts", [{"max_turns": -1}, {"max_tool_calls": -1}, {"max_cost": "-0.5"}]
+)
 def test_a_limit_is_never_lowered(amounts):
     with pytest.raises(InvalidInput):
-        resume(capped().snapshot, NOW, None, *amounts)
+        resume(capped().snapshot, NOW, None, amounts)
 
 
 def test_a_cancelled_run_is_final():

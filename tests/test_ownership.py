@@ -290,7 +290,7 @@ class Ownership(RuleBasedStateMachine):
         store, number = self.engines[0].store, self.numbers[place % len(self.numbers)]
         state = store.load(number).run.state
         if state is State.CAPPED or state is State.FAILED:
-            store.revise(number, lambda s: resume(s, clock.now(), "ann", more, 0))
+            store.revise(number, lambda s: resume(s, clock.now(), "ann", {"max_turns": more}))
             assert (store.load(number).run.state in LIVE) == (state is State.FAILED or more > 0)
 
     def _id(self, number: int) -> str:

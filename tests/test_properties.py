@@ -287,7 +287,9 @@ class Journey:
 
     def a_person_resumes(self):
         turns, tool_calls = self.draw(st.integers(0, 5)), self.draw(st.integers(0, 5))
-        change = resume(self.snapshot, self.run.now, "ann", turns, tool_calls)
+        change = resume(
+            self.snapshot, self.run.now, "ann", {"max_turns": turns, "max_tool_calls": tool_calls}
+        )
         if change is not None:
             self.apply(change, driven=False)
 

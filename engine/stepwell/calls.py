@@ -1,6 +1,6 @@
 """Pure: the life of the calls that a model asked for, from the request to the batch's results."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,7 @@ from stepwell.envelope import Envelope, clean, cut, dumps, failure, success
 from stepwell.errors import ArgumentsError
 from stepwell.machine import CallStatus, Trigger
 from stepwell.messages import ToolCall
-from stepwell.snapshot import Approval, ApprovalKind, Call, Fault, Snapshot
+from stepwell.snapshot import Approval, ApprovalKind, Call, Fault, Snapshot, is_repeated
 from stepwell.triage import Triage, triage
 from stepwell.workflow import Workflow
 
@@ -70,7 +70,7 @@ def _line(
         return end(line, CallStatus.ERROR, outcome, line.requested_seq)
 
 
-def _unique(own_id: str, number: int, before: set[str], here: set[str]) -> str:
+def _unique(own_id: str, number: int, before: Container[str], here: set[str]) -> str:
     """A provider's id may be missing, or there twice: results could not be told apart."""
     if own_id and own_id not in before and own_id not in here:
         return own_id
@@ -122,11 +122,38 @@ def settle(
     rows = list(changed.values())
     if not all(call.status.final for call in batch.values()):
         return change(snapshot, Trigger.CALL_FINISHED, now, calls=rows, notes=notes)
-    if not any(_over_limit(call) for call in batch.values()):
+    told, stuck = _told_of_repeats(workflow, snapshot, batch)
+    rows = list((changed | told).values())
+    fault = stuck
+    if any(_over_limit(call) for call in batch.values()):
+        fault = Fault(type=LIMIT, message=reached(LIMIT, snapshot.run))
+    if fault is None:
         return change(snapshot, Trigger.RESULTS_READY, now, calls=rows, notes=notes)
-    fault = Fault(type=LIMIT, message=reached(LIMIT, snapshot.run))
     columns = {"answer": fault.message}
     return change(snapshot, Trigger.CAP, now, calls=rows, notes=notes, error=fault, columns=columns)
+
+
+def _told_of_repeats(
+    workflow: Workflow, snapshot: Snapshot, batch: Mapping[int, Call]
+) -> tuple[dict[int, Call], Fault | None]:
+    """Calls that came to the same as in the replies before, with a hint; or why the run stops.
+
+    Polling is allowed: a result that changes is no repetition.
+    """
+    ended, most = tuple(batch.values()), workflow.limits.max_repeats
+    repeats = snapshot.repeats  # it counts this batch already, if no call of it could be run
+    if not snapshot.is_answered:
+        repeats = repeats + 1 if is_repeated(snapshot.last, ended) else 1
+    if repeats > most:
+        names = ", ".join(dict.fromkeys(call.tool for call in ended))
+        text = f"{names} was called {repeats} times in a row with the same arguments"
+        message = f"Stopped unfinished: {text}, and came to the same each time."
+        return {}, Fault(type="repeated_call", message=message)
+    if repeats < most or most == 1 or snapshot.is_answered:
+        return {}, None
+    hint = f"The same call came to the same {repeats} times in a row. Do something else."
+    told = [replace(call, outcome=(call.outcome or {}) | {"repeated": hint}) for call in ended]
+    return {call.number: call for call in told}, None
 
 
 def _over_limit(call: Call) -> bool:

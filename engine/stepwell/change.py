@@ -3,12 +3,14 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
+from stepwell.budget import active_ms, reserve
 from stepwell.envelope import Envelope, clean, failure
 from stepwell.machine import KEEPS_ATTEMPT, LIVE, CallStatus, State, Trigger, destination
-from stepwell.messages import Usage
+from stepwell.messages import Message, Usage, UserMessage
 from stepwell.snapshot import (
     Approval,
     ApprovalStatus,
@@ -18,6 +20,7 @@ from stepwell.snapshot import (
     Snapshot,
     StoredMessage,
 )
+from stepwell.transcript import tool_messages
 
 _ASKS_A_MODEL = frozenset({State.AWAITING_MODEL, State.SUMMARISING})
 
@@ -31,6 +34,7 @@ class Change:
         run: the run as it will be.
         by: the person who caused it; None for a driver.
         messages, calls, approvals, notes: rows to add, and calls and approvals to update.
+        shortened: numbers of calls whose results the model is shown cut from now on.
         usage, model: of the model call that led here.
     """
 
@@ -42,9 +46,26 @@ class Change:
     calls: tuple[Call, ...] = ()
     approvals: tuple[Approval, ...] = ()
     notes: tuple[str, ...] = ()
+    shortened: tuple[int, ...] = ()
     usage: Usage | None = None
     model: str | None = None
     error: Fault | None = None
+
+    def apply(self, snapshot: Snapshot) -> None:
+        """Take its rows into the snapshot that it was made from, once they are committed."""
+        whole = self.trigger in _ASKED_WITH_ALL
+        snapshot.extend(
+            self.messages,
+            self.calls,
+            self.approvals,
+            self.notes,
+            self.shortened,
+            self.usage if whole else None,
+        )
+
+
+# These come of a model call whose request was the transcript.
+_ASKED_WITH_ALL = frozenset({Trigger.REQUEST_TOOLS, Trigger.ANSWER, Trigger.CONTINUE_TURN})
 
 
 def change(
@@ -57,6 +78,7 @@ def change(
     calls: Sequence[Call] = (),
     approvals: Sequence[Approval] = (),
     notes: Sequence[str] = (),
+    shortened: Sequence[int] = (),
     usage: Usage | None = None,
     model: str | None = None,
     error: Fault | None = None,
@@ -88,18 +110,56 @@ def change(
     after = usual | dict(columns)
     spent, limit = after.get("used", before.used).turns, after.get("max_turns", before.max_turns)
     after["reserved_turns"] = 1 if state in _ASKS_A_MODEL and spent < limit else 0
+    if "fence" not in columns:  # else its driver is gone, nobody knows since when
+        after["active_ms"] = active_ms(before, now)
+    run = replace(before, **after)
+    if run.max_tokens is not None or run.max_cost is not None:
+        run = _reserving(run, snapshot, messages, calls)
     return Change(
         before=before,
-        run=replace(before, **after),
+        run=run,
         trigger=trigger,
         by=clean(by),
         messages=tuple(messages),
         calls=tuple(calls),
         approvals=tuple(approvals),
         notes=tuple(notes),
+        shortened=tuple(shortened),
         usage=usage,
         model=model,
         error=error,
+    )
+
+
+def _reserving(
+    run: RunRow, snapshot: Snapshot, messages: Sequence[StoredMessage], calls: Sequence[Call]
+) -> RunRow:
+    """The run with what its next model call may use, if one follows."""
+    if run.state not in _ASKS_A_MODEL:
+        return replace(run, reserved_tokens=0, reserved_cost=Decimal(0))
+    coming: list[Message] = [UserMessage(message.text) for message in messages]
+    if snapshot.run.state is State.DISPATCHING:
+        batch = (snapshot.batch | {call.number: call for call in calls}).values()
+        coming += tool_messages((c.provider_id, c.tool, c.outcome or {}) for c in batch)
+    found = reserve(run, snapshot, coming)
+    if isinstance(found, Fault):  # no call follows
+        return replace(run, reserved_tokens=0, reserved_cost=Decimal(0))
+    return replace(run, reserved_tokens=found.tokens, reserved_cost=found.cost)
+
+
+def cap(
+    snapshot: Snapshot,
+    now: datetime,
+    reason: Fault,
+    *,
+    usage: Usage | None = None,
+    model: str | None = None,
+    columns: Mapping[str, Any] = MappingProxyType({}),
+) -> Change:
+    """A limit is reached: the run can be topped up."""
+    answer = {"answer": reason.message}
+    return stop(
+        snapshot, Trigger.CAP, now, reason, usage=usage, model=model, columns=answer | dict(columns)
     )
 
 

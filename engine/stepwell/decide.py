@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from stepwell.approval import expire
-from stepwell.budget import reached, turns_left
+from stepwell.budget import Reservation, at_most, out_of_time, over_today, reserve, turns_left
 from stepwell.calls import ask, finish, reconciled, settle, start
-from stepwell.change import Change, change, stop
+from stepwell.change import Change, cap, change, stop
 from stepwell.context import Finding
 from stepwell.envelope import Envelope
 from stepwell.errors import PlanFailed, ProviderError
@@ -18,16 +18,23 @@ from stepwell.pipeline import Answer, Ask, Pipeline
 from stepwell.plan import next_step, planned_answer, planned_call, step_replied
 from stepwell.retry import RetryPolicy
 from stepwell.snapshot import Call, Fault, Snapshot
+from stepwell.summary import cut, is_too_long, not_summarised, overflows, skip, summarised, too_long
+from stepwell.summary import request as summary_request
 from stepwell.triage import triage
 from stepwell.turn import faulted, replied
-from stepwell.workflow import Agent, Workflow
+from stepwell.workflow import Agent, Workflow, model_name
 
 
 @dataclass(frozen=True, slots=True)
 class AskModel:
-    """Make one model call."""
+    """Make one model call.
+
+    Attributes:
+        model: instead of the run's own.
+    """
 
     request: Request
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +131,7 @@ def decide(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
     if run.state is State.DISPATCHING:
         return _dispatching(workflow, snapshot, now)
     if run.state is State.SUMMARISING:
-        return Record(change(snapshot, Trigger.SUMMARY_SKIPPED, now))
+        return _summarising(workflow, snapshot, now)
     if isinstance(workflow, Pipeline):
         return _planned(workflow, snapshot, now)
     if isinstance(workflow, Agent):
@@ -136,10 +143,11 @@ def _ask_model(
     workflow: Agent | Pipeline, snapshot: Snapshot, now: datetime, prompt: Ask | None = None
 ) -> Command:
     run = snapshot.run
-    if turns_left(run) == 0:
-        reason = Fault(type="max_turns", message=reached("max_turns", run))
-        columns = {"answer": reason.message}
-        return Record(stop(snapshot, Trigger.CAP, now, reason, columns=columns))
+    kept = _within_limits(workflow, snapshot, now)
+    if isinstance(kept, Fault):
+        return Record(cap(snapshot, now, kept))
+    if isinstance(workflow, Agent) and overflows(workflow, snapshot):
+        return Record(change(snapshot, Trigger.OVERFLOW, now))
     transcript: Sequence[Message] = snapshot.transcript
     tools = workflow.definitions
     if prompt is not None:
@@ -151,9 +159,32 @@ def _ask_model(
         tools=tools,
         turn=snapshot.replies,
         attempt=run.attempt,
-        max_output_tokens=workflow.max_output_tokens,
+        max_output_tokens=kept.output or workflow.max_output_tokens,
     )
     return AskModel(request)
+
+
+def _within_limits(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Reservation | Fault:
+    """What the next model call may use; or the limit that forbids it."""
+    run = snapshot.run
+    late = out_of_time(run, now)
+    kept = reserve(run, snapshot)
+    if late is not None or isinstance(kept, Fault) or snapshot.today is None:
+        return late or kept
+    cost = kept.cost or at_most(snapshot, kept)
+    return over_today(run, workflow.limits, snapshot.today, cost) or kept
+
+
+def _summarising(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
+    if not isinstance(workflow, Agent):  # it was an agent when this began
+        return Record(change(snapshot, Trigger.SUMMARY_SKIPPED, now))
+    found = cut(workflow, snapshot)
+    kept = _within_limits(workflow, snapshot, now)
+    last = turns_left(snapshot.run) < 2  # noqa: PLR2004 - one for the summary, one to go on with
+    if found is None or last or isinstance(kept, Fault):
+        return Record(skip(workflow, snapshot, now))
+    asked = summary_request(workflow, snapshot, found, kept.output)
+    return AskModel(asked, model_name(workflow.summarising.model))
 
 
 def _planned(pipeline: Pipeline, snapshot: Snapshot, now: datetime) -> Command:
@@ -195,11 +226,19 @@ def conclude(
     jitter: float,
 ) -> Change:
     """What this outcome changes."""
+    if snapshot.run.state is State.SUMMARISING and isinstance(workflow, Agent):
+        match outcome:
+            case Replied(reply, model, _):
+                return summarised(workflow, snapshot, reply, model, now)
+            case Faulted(error, model):
+                return not_summarised(workflow, snapshot, error, model, now, policy, jitter)
     match outcome:
         case Replied(reply, model, provider) if isinstance(workflow, Pipeline):
             return step_replied(workflow, snapshot, reply, model, provider, now)
         case Replied(reply, model, provider):
             return replied(workflow, snapshot, reply, model, provider, now)
+        case Faulted(error, model) if is_too_long(workflow, snapshot, error):
+            return too_long(snapshot, error, model, now)
         case Faulted(error, model):
             fallback = workflow.fallback_after(snapshot.run.model)
             return faulted(snapshot, error, model, now, policy, jitter, fallback)

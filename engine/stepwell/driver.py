@@ -31,7 +31,7 @@ from stepwell.errors import LeaseLost, StoreError
 from stepwell.gate import ModelGate
 from stepwell.intervention import interrupt, take_over
 from stepwell.lease import Lease, Leases
-from stepwell.machine import LIVE
+from stepwell.machine import LIVE, State
 from stepwell.messages import OnText
 from stepwell.perform import Connect, Performer
 from stepwell.retry import RetryPolicy
@@ -117,6 +117,7 @@ class Driver:
         self, workflow: Workflow, performer: Performer, snapshot: Snapshot, lease: Lease
     ) -> None:
         while self._may_go_on(snapshot, lease):
+            self._look_around(workflow, performer, snapshot)
             match decide(workflow, snapshot, clock.now()):
                 case Finish():
                     return
@@ -132,6 +133,15 @@ class Driver:
                     outcome = self._perform(workflow, performer, command, snapshot, lease)
                     if outcome is not None:
                         self._conclude(workflow, snapshot, outcome, lease)
+
+    def _look_around(self, workflow: Workflow, performer: Performer, snapshot: Snapshot) -> None:
+        """Ask what the next model call may take, and what today came to, where that is limited."""
+        run, limits = snapshot.run, workflow.limits
+        if snapshot.offer is None or snapshot.offer.model != run.model:
+            snapshot.offer = performer.offer(run.model)
+        asks = run.state in {State.AWAITING_MODEL, State.SUMMARISING}
+        if asks and (limits.runs_per_day, limits.cost_per_day) != (None, None):
+            snapshot.today = self.store.today(run, clock.now())
 
     def _may_go_on(self, snapshot: Snapshot, lease: Lease) -> bool:
         """Take in what others want of this run. False once it was given back between two steps.
@@ -159,7 +169,13 @@ class Driver:
         """Do it; None where the model has no room for another call just now."""
         if not isinstance(command, AskModel):
             return performer.perform(command, snapshot)
-        model = snapshot.run.model or model_name(workflow.model) or self.default_model or ""
+        model = (
+            command.model
+            or snapshot.run.model
+            or model_name(workflow.model)
+            or self.default_model
+            or ""
+        )
         wait = self.gate.enter(model)
         if wait > 0:
             lease.news.wait(min(wait, LONGEST_PAUSE))

@@ -16,7 +16,7 @@ from stepwell.decisions import Decider, ask, decide
 from stepwell.driver import Driver
 from stepwell.errors import LeaseLost, UnknownWorkflow
 from stepwell.gate import ModelGate
-from stepwell.intervention import RunOptions, cancel, new_run, resume
+from stepwell.intervention import Raises, RunOptions, cancel, new_run, resume
 from stepwell.lease import Leases
 from stepwell.machine import State
 from stepwell.messages import OnText
@@ -125,25 +125,23 @@ class Engine:
         self,
         run: str,
         *,
-        max_turns: int = 0,
-        max_tool_calls: int = 0,
         model: str | None = None,
         by: str | None = None,
         approve: Decider | None = None,
         on_transition: OnTransition | None = None,
         on_text: OnText | None = None,
+        **raises: Unpack[Raises],
     ) -> RunDetail:
         """Go on with a run: at once if its process is gone, following it if another one drives it.
 
         Args:
             run: its id, an unambiguous beginning of it, or "last".
-            max_turns: how much to raise that limit of a capped or failed run.
-            max_tool_calls: likewise.
             model: to go on with, instead of the one that it used.
             by: who wants it.
             approve: a function, as for `run`.
             on_transition: told of every further transition.
             on_text: gets the text of replies as it arrives.
+            raises: by how much to raise limits of a capped or failed run: `max_turns=5`, ...
 
         Raises:
             UnknownRun, UnknownWorkflow, RunNotResumable, ConfigurationError: nothing was changed.
@@ -155,8 +153,7 @@ class Engine:
         watch = Watch(self.store, number, on_transition, seq=before.seq)
         if model is not None:
             self._rescue(number)
-        raised = max_turns, max_tool_calls
-        self.store.revise(number, lambda s: resume(s, clock.now(), by, *raised, model))
+        self.store.revise(number, lambda s: resume(s, clock.now(), by, raises, model))
         return self._go_on(watch, approve, on_text)
 
     def work(

@@ -109,6 +109,10 @@ class LeaseLost(StepwellError):
     """Somebody else drives the run now; what this driver wanted to record was not written."""
 
 
+# The kind of a `ProviderError` that says: the request does not fit into the model's window.
+CONTEXT_LENGTH = "context_length"
+
+
 class ProviderError(StepwellError):
     """A model call failed.
 

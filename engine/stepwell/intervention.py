@@ -1,11 +1,13 @@
 """Pure: what starts a run, and what people and recovery change in one from outside."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, TypedDict
 
 from stepwell.approval import expire
+from stepwell.budget import UNITS
 from stepwell.change import Change, change, stop
 from stepwell.envelope import clean
 from stepwell.errors import InvalidInput, RunNotResumable
@@ -22,7 +24,8 @@ class RunOptions(TypedDict, total=False):
         key: unique for each workflow: the same key finds its run again.
         user: whom it is for.
         model: instead of the workflow's own.
-        max_turns, max_tool_calls: instead of the workflow's own limits.
+        max_turns, max_tool_calls, max_tokens, max_cost, max_seconds: instead of the workflow's
+            own limits; see `workflow.Limits`.
     """
 
     key: str | None
@@ -30,6 +33,19 @@ class RunOptions(TypedDict, total=False):
     model: str | None
     max_turns: int | None
     max_tool_calls: int | None
+    max_tokens: int | None
+    max_cost: Decimal | float | str | None
+    max_seconds: int | None
+
+
+class Raises(TypedDict, total=False):
+    """By how much the limits of a run are raised."""
+
+    max_turns: int
+    max_tool_calls: int
+    max_tokens: int
+    max_cost: Decimal | float | str
+    max_seconds: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +59,9 @@ class Start:
     model: str | None = None
     max_turns: int | None = None
     max_tool_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: Decimal | None = None
+    max_seconds: int | None = None
     approve: ApprovePolicy = ApprovePolicy.PARK
 
 
@@ -59,26 +78,40 @@ def new_run(id_: str, text: str, approve: ApprovePolicy | str, options: RunOptio
     except ValueError:
         choices = ", ".join(ApprovePolicy)
         raise InvalidInput(f"approve cannot be {approve!r}.", f"Choices: {choices}.") from None
-    _not_negative(options.get("max_turns"), options.get("max_tool_calls"))
-    words: RunOptions = clean(dict(options))
-    return Start(id=id_, input=str(clean(text)), approve=policy, **words)
+    limits = amounts(options)
+    words: dict[str, Any] = {k: clean(v) for k, v in options.items() if k not in UNITS}
+    return Start(id=id_, input=str(clean(text)), approve=policy, **words | limits)
 
 
 # More would not fit into the database, and no run comes near it.
 MOST = 10**9
 
 
-def _not_negative(*amounts: int | None) -> None:
-    if any(amount is not None and amount < 0 for amount in amounts):
-        raise InvalidInput("max_turns and max_tool_calls cannot be negative.")
-    if any(amount is not None and amount > MOST for amount in amounts):
-        raise InvalidInput(f"max_turns and max_tool_calls are at most {MOST:,}.")
+def amounts(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of `given` that are limits, checked; USD as an exact decimal.
+
+    Raises:
+        InvalidInput: one is negative, too large, or no number.
+    """
+    found: dict[str, Any] = {}
+    for name in UNITS:
+        value = given.get(name)
+        if value is None:
+            continue
+        try:
+            number = Decimal(str(value)) if name == "max_cost" else int(value)
+        except (ArithmeticError, ValueError) as error:
+            raise InvalidInput(f"{name} is no number: {value!r}.") from error
+        if not 0 <= number <= MOST:
+            raise InvalidInput(f"{name} is at least 0 and at most {MOST:,}.")
+        found[name] = number
+    return found
 
 
 def start(workflow: Workflow, new: Start, now: datetime) -> Change:
     """The first transition. The database gives the run its number."""
-    limits = workflow.limits
-    max_turns = limits.max_turns if new.max_turns is None else new.max_turns
+    limits = {name: getattr(workflow.limits, name) for name in UNITS}
+    limits |= {name: getattr(new, name) for name in UNITS if getattr(new, name) is not None}
     run = RunRow(
         number=0,
         id=new.id,
@@ -87,14 +120,13 @@ def start(workflow: Workflow, new: Start, now: datetime) -> Change:
         seq=1,
         created_at=now,
         updated_at=now,
-        max_turns=max_turns,
-        max_tool_calls=limits.max_tool_calls if new.max_tool_calls is None else new.max_tool_calls,
         key=new.key,
         user=new.user,
         model=new.model,
         approve=new.approve,
-        reserved_turns=1 if max_turns > 0 else 0,
+        reserved_turns=1 if limits["max_turns"] > 0 else 0,
         digest=workflow.digest,
+        **limits,
     )
     first = StoredMessage(number=1, seq=1, role=Role.USER, text=new.input)
     return Change(before=None, run=run, trigger=Trigger.START, by=new.user, messages=(first,))
@@ -104,8 +136,7 @@ def resume(
     snapshot: Snapshot,
     now: datetime,
     by: str | None,
-    more_turns: int,
-    more_tool_calls: int,
+    raises: Raises,
     model: str | None = None,
 ) -> Change | None:
     """What a person's `resume` changes: a raise tops a capped run up, a failed run starts afresh.
@@ -119,30 +150,41 @@ def resume(
         RunNotResumable: the run was cancelled, or this cannot be changed in its state.
         InvalidInput: a limit would be lowered.
     """
-    _not_negative(more_turns, more_tool_calls)
     run = snapshot.run
-    switched = {} if model is None else {"model": model}
-    raised = switched | {
-        "max_turns": run.max_turns + more_turns,
-        "max_tool_calls": run.max_tool_calls + more_tool_calls,
-    }
-    raises = bool(more_turns or more_tool_calls)
+    raised = raised_limits(run, raises)
+    if run.state is State.CAPPED and run.error and run.error.type in MAY_BE_OVER:
+        raised = raised or {"max_turns": run.max_turns}
+    more, columns = bool(raised), raised | ({} if model is None else {"model": model})
     if run.state is State.CAPPED:
-        if model is not None and not raises:
+        if model is not None and not more:
             text = f"Run {run.id} is capped: another model alone does not make it go on."
             raise RunNotResumable(text, "Raise its limit as well.")
-        topped = change(snapshot, Trigger.TOP_UP, now, by=by, model=model, columns=raised)
-        return topped if raises else None
+        topped = change(snapshot, Trigger.TOP_UP, now, by=by, model=model, columns=columns)
+        return topped if more else None
     if run.state is State.FAILED:
-        return change(snapshot, Trigger.RESUME, now, by=by, model=model, columns=raised)
+        return change(snapshot, Trigger.RESUME, now, by=by, model=model, columns=columns)
     if run.state is State.CANCELLED:
         raise RunNotResumable(f"Run {run.id} was cancelled; that is final.", "Start a new run.")
-    if raises:
+    if more:
         raise RunNotResumable(
             f"Run {run.id} is {run.state}: only a capped or failed run's limits can be raised.",
             f"`stepwell resume {run.id}` goes on without.",
         )
     return None if model is None else _switch(snapshot, now, by, model)
+
+
+# What may be over by itself, or be for a person to judge: a run that it stopped simply tries again.
+MAY_BE_OVER = frozenset({"cost_per_day", "runs_per_day", "context_full", "repeated_call"})
+
+
+def raised_limits(run: RunRow, raises: Raises) -> dict[str, Any]:
+    """A run's limits after a raise; only those that are raised, of those it has."""
+    more = {name: amount for name, amount in amounts(raises).items() if amount}
+    return {
+        name: getattr(run, name) + amount
+        for name, amount in more.items()
+        if getattr(run, name) is not None
+    }
 
 
 def _switch(snapshot: Snapshot, now: datetime, by: str | None, model: str) -> Change | None:
@@ -214,7 +256,7 @@ def take_over(
     run = snapshot.run
     columns = {
         "fence": run.fence + 1,
-        "used": run.used.plus(turns=run.reserved_turns),
+        "used": run.used.lost(run),
         "owner": None,
         "lease_until": None,
     }
@@ -232,7 +274,7 @@ def interrupt(snapshot: Snapshot, reason: str, now: datetime) -> Change:
     run = snapshot.run
     fault = Fault(type="interrupted", message=f"The process was stopped ({reason}).")
     columns = {
-        "used": run.used.plus(turns=run.reserved_turns),
+        "used": run.used.lost(run),
         "owner": None,
         "lease_until": None,
     }

@@ -159,12 +159,27 @@ class Request:
     max_output_tokens: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a model can take, and what it takes for it.
+
+    Attributes:
+        window: tokens of a request and its reply together, or None where that is not known.
+        cost: USD, at most, for so many tokens read and written; None where that is not known.
+    """
+
+    window: int | None = None
+    cost: Callable[[int, int], Decimal | None] = lambda _read, _written: None
+
+
 OnText = Callable[[str], None]
 
 
 @runtime_checkable
 class Provider(Protocol):
     """One model of one provider. Stateless: every request holds the whole context.
+
+    One that knows its model's `Terms` says so in an attribute `terms`.
 
     Attributes:
         name: the provider; its raw items are replayed to the same name only.

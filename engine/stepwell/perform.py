@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from stepwell import clock
+from stepwell import clock, tokens
 from stepwell.arguments import Parameters
 from stepwell.decide import (
     AskModel,
@@ -20,7 +20,8 @@ from stepwell.decide import (
 )
 from stepwell.dispatch import Dispatched, Dispatcher, OnLate
 from stepwell.errors import ConfigurationError, ProviderError
-from stepwell.messages import OnText, Provider
+from stepwell.messages import OnText, Provider, Terms
+from stepwell.offer import Offer
 from stepwell.snapshot import Call, Snapshot
 from stepwell.tools import (
     DidNotHappen,
@@ -31,7 +32,7 @@ from stepwell.tools import (
     Tool,
     ToolContext,
 )
-from stepwell.workflow import Workflow
+from stepwell.workflow import Agent, Workflow
 
 Connect = Callable[[str | None], Provider]
 
@@ -59,7 +60,7 @@ class Performer:
     def perform(self, command: AskModel | RunCalls | Reconcile, snapshot: Snapshot) -> Outcome:
         """Do it, and say what came of it. Faults are outcomes; nothing is raised but interrupts."""
         if isinstance(command, AskModel):
-            return self._ask(command, snapshot.run.model)
+            return self._ask(command, command.model or snapshot.run.model)
         for call in command.calls:
             if call.number not in self._dispatcher.running:
                 tool = self._workflow.toolbox[call.tool]
@@ -78,12 +79,30 @@ class Performer:
         """Stop waiting for the calls under way; what they still return is ignored."""
         self._dispatcher.abandon()
 
+    def offer(self, model: str | None) -> Offer:
+        """What a call of a run's model may take; nothing is known of one that cannot be reached."""
+        agent = self._workflow if isinstance(self._workflow, Agent) else None
+        try:
+            terms = getattr(self._provider(model), "terms", Terms())
+        except Exception:  # noqa: BLE001 - the call itself will say what is wrong
+            terms = Terms()
+        instructions = agent.instructions if agent else ""
+        return Offer(
+            model=model,
+            terms=terms,
+            overhead=tokens.overhead(instructions, self._workflow.definitions),
+            max_output=agent.max_output_tokens if agent else None,
+        )
+
+    def _provider(self, wanted: str | None) -> Provider:
+        if wanted not in self._providers:
+            self._providers[wanted] = self._connect(wanted)
+        return self._providers[wanted]
+
     def _ask(self, command: AskModel, wanted: str | None) -> Outcome:
         model = wanted
         try:
-            if wanted not in self._providers:
-                self._providers[wanted] = self._connect(wanted)
-            provider = self._providers[wanted]
+            provider = self._provider(wanted)
             model = provider.model
             reply = provider.complete(command.request, self._on_text)
         except ProviderError as error:

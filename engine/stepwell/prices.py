@@ -1,10 +1,12 @@
-"""What a model call costs, from the price list that genai-prices brings along: no network."""
+"""What a model takes and costs, from the price list that genai-prices brings along: no network."""
 
 from dataclasses import replace
+from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from stepwell import clock
-from stepwell.messages import Usage
+from stepwell.messages import Terms, Usage
 
 
 def priced(
@@ -42,3 +44,28 @@ def priced(
     except (LookupError, ValueError):
         return usage
     return replace(usage, cost=found.total_price)
+
+
+@cache
+def terms(provider: str, model: str, address: str | None = None) -> Terms:
+    """What `model` can take and what it takes for it; all of it None where it is not known.
+
+    Args:
+        provider: as genai-prices names it; ignored if there is an `address`.
+        model: as the provider names it.
+        address: the base URL of a server other than the provider's own.
+    """
+    from genai_prices.data_snapshot import get_snapshot
+
+    try:
+        known = get_snapshot().find_provider_model(
+            model, None, None if address else provider, address
+        )[1]
+    except LookupError:
+        return Terms()
+
+    def cost(read: int, written: int) -> Decimal | None:
+        counted = Usage(input_tokens=read, output_tokens=written)
+        return priced(counted, provider, model, address=address).cost
+
+    return Terms(known.context_window, cost)

@@ -10,7 +10,9 @@ from typing import Any
 from stepwell.envelope import Envelope
 from stepwell.machine import CallStatus, State
 from stepwell.messages import AssistantMessage, Message, ToolCall, Usage, UserMessage
-from stepwell.transcript import tool_messages
+from stepwell.offer import Offer, Today
+from stepwell.shown import Shown
+from stepwell.transcript import shortened, tool_messages
 
 
 class Role(StrEnum):
@@ -18,6 +20,7 @@ class Role(StrEnum):
 
     USER = "user"
     ASSISTANT = "assistant"
+    SUMMARY = "summary"
 
 
 class ApprovePolicy(StrEnum):
@@ -61,6 +64,16 @@ class Used:
     output_tokens: int = 0
     cost: Decimal | None = Decimal(0)
 
+    @property
+    def tokens(self) -> int:
+        """Tokens read and written."""
+        return self.input_tokens + self.output_tokens
+
+    def lost(self, run: "RunRow") -> "Used":
+        """These counts with what was reserved for a call that was lost: it may be billed."""
+        lost = Usage(input_tokens=run.reserved_tokens, cost=run.reserved_cost)
+        return self.plus(turns=run.reserved_turns, usage=lost)
+
     def plus(self, *, turns: int = 0, tool_calls: int = 0, usage: Usage | None = None) -> "Used":
         """These counts with more added; a price that is not known makes the sum unknown."""
         more = usage or Usage(cost=Decimal(0))
@@ -97,7 +110,12 @@ class RunRow:
         fence: grows with every owner; a writer with an older one changes nothing.
         attempt: 1 for the first try of the present step.
         not_before: nobody goes on earlier (a retry's wait, or when a question expires).
-        reserved_turns: model calls that the next step may make; settled by its record.
+        max_tokens, max_cost, max_seconds: None for no limit; see `workflow.Limits`.
+        active_ms: how long it was driven, without waiting for people or for a worker.
+        reserved_turns, reserved_tokens, reserved_cost: what the next step may use at most; settled
+            by its record, and spent if its driver is lost.
+        window: the model's window as a refusal of too long a request has shown it.
+        overflow_at: no summary is tried again below so many tokens.
         digest: of the workflow's definition that the last step was taken with.
         owner: number of the worker that drives it, until `lease_until`.
         cancel_requested: who asked for it, while another process drives the run.
@@ -120,7 +138,15 @@ class RunRow:
     attempt: int = 1
     not_before: datetime | None = None
     used: Used = Used()
+    max_tokens: int | None = None
+    max_cost: Decimal | None = None
+    max_seconds: int | None = None
+    active_ms: int = 0
     reserved_turns: int = 0
+    reserved_tokens: int = 0
+    reserved_cost: Decimal = Decimal(0)
+    window: int | None = None
+    overflow_at: int = 0
     digest: str | None = None
     answer: str | None = None
     error: Fault | None = None
@@ -132,7 +158,11 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMessage:
-    """One message as it is kept. Results of calls are kept with the calls."""
+    """One message as it is kept. Results of calls are kept with the calls.
+
+    Attributes:
+        covers: of a summary: the number of the last message that it stands for.
+    """
 
     number: int
     seq: int
@@ -141,6 +171,7 @@ class StoredMessage:
     reasoning: str | None = None
     provider: str | None = None
     raw: Any = None
+    covers: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +187,7 @@ class Call:
         started_seq: the transition that first started it.
         reconciled_seq: the one that recorded that its tool could not find out what became of it.
         restarted_seq: the last one that started it again, after its outcome was lost.
+        shortened_seq: the one from which on the model is shown only the result's beginning.
     """
 
     number: int
@@ -171,6 +203,7 @@ class Call:
     restarted_seq: int | None = None
     reconciled_seq: int | None = None
     finished_seq: int | None = None
+    shortened_seq: int | None = None
     fence: int | None = None
     ms: int | None = None
 
@@ -214,28 +247,36 @@ class Snapshot:
     """All that the next step depends on. Belongs to one driver, which alone changes it.
 
     Attributes:
-        transcript: what the model is shown, legal whenever a model call may follow.
+        shown: what the model is shown, legal whenever a model call may follow.
         batch: the calls of the last reply that asked for any, by number.
         approvals: the questions about those calls, by number.
         blanket: tools whose every further call a person has approved.
         notes: the run's scratchpad.
-        ids: every id that a call has been given, for none may be there twice.
+        ids: every id that a call has been given, for none may be there twice, with its number.
         messages, calls, questions, replies: how many there are.
         stopping: its driver has to stop: what is under way may end, nothing more begins.
+        offer: what its next model call may take; None until its driver has asked.
+        today: what all runs of its workflow came to today, if there are limits a day.
+        last, repeats: the calls of the last reply that have ended, and how many replies in a row
+            asked for the same and came to the same.
     """
 
     run: RunRow
-    transcript: list[Message] = field(default_factory=list)
+    shown: Shown = field(default_factory=Shown)
     batch: dict[int, Call] = field(default_factory=dict)
     approvals: dict[int, Approval] = field(default_factory=dict)
     blanket: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
-    ids: set[str] = field(default_factory=set)
+    ids: dict[str, int] = field(default_factory=dict)
     messages: int = 0
     calls: int = 0
     questions: int = 0
     replies: int = 0
     stopping: bool = False
+    offer: Offer | None = None
+    today: Today | None = None
+    last: tuple[Call, ...] = ()
+    repeats: int = 0
     _closed: bool = True
 
     def is_between_steps(self) -> bool:
@@ -246,9 +287,24 @@ class Snapshot:
         return self.run.owner is not None and not busy
 
     @property
+    def transcript(self) -> list[Message]:
+        """The messages that the model is shown."""
+        return self.shown.messages
+
+    @property
     def last_text(self) -> str:
         """The text of the last message that the model is shown."""
         return self.transcript[-1].text if self.transcript else ""
+
+    @property
+    def tokens(self) -> int:
+        """What a request for the next reply takes, as far as that is known."""
+        return self.shown.tokens(self.offer.overhead if self.offer else 0)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the last batch's results are in the transcript."""
+        return self._closed
 
     def extend(
         self,
@@ -256,8 +312,19 @@ class Snapshot:
         calls: Sequence[Call] = (),
         approvals: Sequence[Approval] = (),
         notes: Sequence[str] = (),
+        shortened: Sequence[int] = (),
+        usage: Usage | None = None,
     ) -> None:
-        """Take in what one transition wrote, at a cost that does not depend on the past."""
+        """Take in what one transition wrote, at a cost that does not depend on the past.
+
+        Args:
+            messages: its rows of each kind.
+            calls: likewise.
+            approvals: likewise.
+            notes: likewise.
+            shortened: numbers of calls whose results are shown cut from here on.
+            usage: of the model call whose request was the transcript up to here.
+        """
         fresh = [call for call in calls if call.number > self.calls]
         self.batch.update({call.number: call for call in calls if call.number <= self.calls})
         self._close()
@@ -266,8 +333,13 @@ class Snapshot:
         if fresh and not any(message.role is Role.ASSISTANT for message in messages):
             self._ask("", None, fresh, None, None)  # a pipeline's plan asked, not the model
         self.calls += len(fresh)
-        self.ids.update(call.provider_id for call in fresh)
+        self.ids.update((call.provider_id, call.number) for call in fresh)
+        if usage is not None and usage.input_tokens:
+            self.shown.report(usage.input_tokens + usage.output_tokens)
         self._close()
+        if shortened:
+            numbers = set(shortened)
+            self.shown.shorten(id_ for id_, number in self.ids.items() if number in numbers)
         for approval in approvals:
             self.approvals[approval.number] = approval
             self.questions = max(self.questions, approval.number)
@@ -279,7 +351,10 @@ class Snapshot:
         self._close()
         self.messages += 1
         if message.role is Role.USER:
-            self.transcript.append(UserMessage(message.text))
+            self.shown.add(message.number, UserMessage(message.text))
+            return
+        if message.role is Role.SUMMARY:
+            self.shown.summarise(message.covers or 0, message.text, (message.raw or {})["said"])
             return
         self.replies += 1
         if not (message.text.strip() or calls or message.raw):
@@ -295,7 +370,7 @@ class Snapshot:
         raw: Any,
     ) -> None:
         asked = tuple(ToolCall(c.tool, c.arguments, c.provider_id) for c in calls)
-        self.transcript.append(AssistantMessage(text, reasoning, asked, provider, raw))
+        self.shown.add(self.messages, AssistantMessage(text, reasoning, asked, provider, raw))
         if calls:
             self.batch = {call.number: call for call in calls}
             self.approvals = {}
@@ -303,8 +378,33 @@ class Snapshot:
 
     def _close(self) -> None:
         """Answer the last reply's calls, in the order asked, once all of them have ended."""
-        if not self._closed and all(call.status.final for call in self.batch.values()):
-            self.transcript.extend(
-                tool_messages((c.provider_id, c.tool, c.outcome or {}) for c in self.batch.values())
-            )
-            self._closed = True
+        if self._closed or not all(call.status.final for call in self.batch.values()):
+            return
+        results = tool_messages(
+            (c.provider_id, c.tool, c.outcome or {}) for c in self.batch.values()
+        )
+        number = self.shown.numbers[-1]
+        for call, result in zip(self.batch.values(), results, strict=True):
+            self.shown.add(number, shortened(result) if call.shortened_seq else result)
+        ended = tuple(self.batch.values())
+        self.repeats = self.repeats + 1 if is_repeated(self.last, ended) else 1
+        self.last = ended
+        self._closed = True
+
+
+def is_repeated(last: Sequence[Call], batch: Sequence[Call]) -> bool:
+    """Whether the calls of two replies asked for the same, and came to the same."""
+    return len(last) == len(batch) and all(map(_is_the_same, last, batch))
+
+
+def _is_the_same(one: Call, other: Call) -> bool:
+    return (one.tool, one.arguments, one.status) == (
+        other.tool,
+        other.arguments,
+        other.status,
+    ) and _came_to(one) == _came_to(other)
+
+
+def _came_to(call: Call) -> Envelope:
+    """A call's outcome, but for what we have added to it."""
+    return {k: v for k, v in (call.outcome or {}).items() if k != "repeated"}

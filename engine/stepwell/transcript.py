@@ -1,6 +1,7 @@
 """Pure: what the model is shown, and whether every provider would accept it."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from stepwell.envelope import Envelope, dumps
 from stepwell.messages import AssistantMessage, Message, ToolMessage, UserMessage
@@ -12,6 +13,19 @@ def tool_messages(outcomes: Iterable[tuple[str, str, Envelope]]) -> list[ToolMes
         ToolMessage(call=id_, tool=tool, text=dumps(outcome), error=not outcome.get("ok", False))
         for id_, tool, outcome in outcomes
     ]
+
+
+# What a shortened result still shows, in characters of its JSON.
+SHORT = 300
+
+
+def shortened(message: ToolMessage) -> ToolMessage:
+    """The same result, cut so that it no longer fills the model's window."""
+    if len(message.text) <= SHORT:
+        return message
+    left = len(message.text) - SHORT
+    note = f"… [{left:,} more characters were shown when the call ended and are left out now]"
+    return replace(message, text=message.text[:SHORT] + note)
 
 
 def problems(transcript: Sequence[Message], *, complete: bool = True) -> list[str]:

@@ -15,6 +15,8 @@ from stepwell.snapshot import Call, Fault, Role, Snapshot, StoredMessage
 from stepwell.workflow import Workflow
 
 CUT_OFF = "Your reply was cut off at the output limit. Go on from there, or say it more shortly."
+# Faults of calls that the provider may have worked on, and bill.
+MAY_BE_BILLED = frozenset({"timeout", "connection", "stream_cut", "bad_reply", "provider_bug"})
 EMPTY = "Your reply was empty. Answer, or call one of the tools."
 
 
@@ -175,7 +177,7 @@ def faulted(
     """
     run = snapshot.run
     message = str(clean(str(error)))
-    used = run.used.plus(turns=1)
+    used = run.used.lost(run) if error.kind in MAY_BE_BILLED else run.used.plus(turns=1)
     if not error.retryable or policy.exhausted(run.attempt):
         if error.retryable:
             message = f"{message} (attempt {run.attempt}, the last)"

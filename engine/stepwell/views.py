@@ -10,10 +10,13 @@ from stepwell.envelope import Envelope
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsView:
-    """How far a run may go."""
+    """How far a run may go. See `workflow.Limits`."""
 
     max_turns: int
     max_tool_calls: int
+    max_tokens: int | None
+    max_cost: Decimal | None
+    max_seconds: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +26,7 @@ class UsedView:
     Attributes:
         parallel_turns: those of the turns that asked for more than one call at once.
         cost: USD, None where a price is not known.
+        active_ms: how long it was driven, in milliseconds.
     """
 
     turns: int
@@ -32,6 +36,7 @@ class UsedView:
     cached_tokens: int
     output_tokens: int
     cost: Decimal | None
+    active_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

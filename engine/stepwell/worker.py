@@ -46,7 +46,7 @@ class Worker:
         Raises:
             ConfigurationError: no model is named, or it does not exist.
         """
-        own = [one for one in (workflow.model, *workflow.fallback) if model_name(one) == model]
+        own = [one for one in workflow.models if model_name(one) == model]
         wanted = (own[0] if own else model) or workflow.model or self.default_model
         if wanted is None:
             raise ConfigurationError(

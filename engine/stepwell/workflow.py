@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
+from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -18,18 +19,84 @@ from stepwell.tools import Tool
 class Limits:
     """How far a run may go before it is capped.
 
+    Every limit but the first two may be None: then there is none.
+
     Attributes:
-        max_turns: model calls, failed and repeated ones included.
+        max_turns: model calls, failed and repeated ones and summaries included.
         max_tool_calls: tool calls that the model may ask for.
+        max_tokens: tokens read and written, by all its model calls.
+        max_cost: USD, for all its model calls.
+        max_seconds: time in which it is driven; waiting for a person or a worker is not counted.
+        max_repeats: how often the same call may come to the same result, one after the other.
+        cost_per_day: USD, for all model calls of all runs of the workflow in a day (UTC).
+        runs_per_day: runs of the workflow that are begun in a day (UTC).
     """
 
     max_turns: int = 10
     max_tool_calls: int = 50
+    max_tokens: int | None = None
+    max_cost: Decimal | None = None
+    max_seconds: int | None = None
+    max_repeats: int = 3
+    cost_per_day: Decimal | None = None
+    runs_per_day: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_turns", "max_tool_calls"):
-            if getattr(self, name) < 0:
-                raise WorkflowDefinitionError(f"{name} cannot be negative.")
+        for name in ("max_cost", "cost_per_day"):
+            object.__setattr__(self, name, _usd(name, getattr(self, name)))
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is not None and value < 0:
+                raise WorkflowDefinitionError(f"{each.name} cannot be negative.")
+        if self.max_repeats < 1:
+            raise WorkflowDefinitionError("max_repeats must be at least 1.")
+
+
+def _usd(name: str, amount: Any) -> Decimal | None:
+    """An amount as it was written: 0.1 is a tenth, not its nearest binary fraction."""
+    try:
+        return None if amount is None else Decimal(str(amount))
+    except InvalidOperation as error:
+        raise WorkflowDefinitionError(f"{name} is no amount: {amount!r}.") from error
+
+
+SUMMARISE = """\
+You are given the conversation of an agent at work. It is about to be shortened: your summary takes
+the place of what you are given, and the agent goes on from it. Write down, in the conversation's
+own language:
+- findings: what was learned, with the source of each;
+- decisions, and the reasons for them;
+- what was done already, so that it is not done again;
+- open points: what is still to do, and what is waited for;
+- identifiers, names, numbers, amounts, dates and paths exactly as they stand.
+Leave out what no longer matters. Do not go on with the task, and do not answer it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summarising:
+    """When and how a transcript that grows too long is shortened for the model.
+
+    Attributes:
+        at: a share of the model's window (0.7), or a number of tokens where it is above 1.
+        keep_turns: how many of the last replies, with their results, stay as they are.
+        window: the model's window in tokens, where the price list does not know it.
+        model: who writes summaries; by default the model of the run.
+        prompt: what that model is told.
+        max_tokens: how long a summary may be.
+    """
+
+    at: float = 0.7
+    keep_turns: int = 4
+    window: int | None = None
+    model: str | Provider | None = None
+    prompt: str = SUMMARISE
+    max_tokens: int = 2000
+
+    def __post_init__(self) -> None:
+        if self.at <= 0 or self.keep_turns < 1 or self.max_tokens < 1:
+            raise WorkflowDefinitionError("at, keep_turns and max_tokens must be above 0.")
+        if self.window is not None and self.window < 1:
+            raise WorkflowDefinitionError("window must be above 0.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +178,11 @@ class Workflow:
         """The tools as a model is told of them."""
         return tuple(tool.definition() for tool in self.tools)
 
+    @property
+    def models(self) -> tuple[str | Provider | None, ...]:
+        """Every model that its runs may call."""
+        return (self.model, *self.fallback)
+
     def fallback_after(self, model: str | None) -> str | None:
         """The model to go on with after `model`, which a run uses instead of the workflow's own."""
         names = [str(model_name(one)) for one in self.fallback]
@@ -153,10 +225,17 @@ class Agent(Workflow):
     Attributes:
         instructions: the system text.
         max_output_tokens: the longest reply wanted, or None for the provider's own.
+        summarising: what becomes of a transcript that grows too long.
     """
 
     instructions: str = field(default="", kw_only=True)
     max_output_tokens: int | None = field(default=None, kw_only=True)
+    summarising: Summarising = field(default=Summarising(), kw_only=True)
+
+    @property
+    def models(self) -> tuple[str | Provider | None, ...]:
+        """Every model that its runs may call."""
+        return (*super().models, self.summarising.model)
 
 
 def registered(workflows: Iterable[Workflow] | ModuleType) -> dict[str, Workflow]:

@@ -67,7 +67,7 @@ def faults(run: Checked) -> None:
         error = ProviderError("Busy.", kind="overloaded", retryable=True)
         run.record(run.concluded(Faulted(error, "scripted:test")))
     assert run.snapshot.run.state == "failed"
-    again = resume(run.snapshot, clock.now(), "ann", 5, 0)
+    again = resume(run.snapshot, clock.now(), "ann", {"max_turns": 5})
     assert again
     run.record(again, driven=False)
 
@@ -112,14 +112,14 @@ def test_it_is_read_in_one_transaction_and_a_fixed_number_of_statements(file) ->
         for rounds in (1, 20):
             run = Stepping(store)
             for number in range(1, rounds + 1):
-                run.record(run.replied(("look", {"q": "x"})))
+                run.record(run.replied(("look", {"q": f"{number}"})))
                 run.record(run.ended(number))
             statements.clear()
             loaded: Snapshot = run.copy()
             counts.append((statements.count("BEGIN"), len(statements)))
             assert len(loaded.transcript) == 1 + 2 * rounds
         store.close()
-    assert counts[0] == counts[1] == (1, 8)
+    assert counts[0] == counts[1] == (1, 9)
 
 
 def test_full_results_are_not_loaded(store: Store) -> None:

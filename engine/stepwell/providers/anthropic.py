@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepwell import prices
-from stepwell.errors import ProviderError
+from stepwell.errors import CONTEXT_LENGTH, ProviderError
 from stepwell.messages import (
     AssistantMessage,
     Message,
@@ -28,7 +28,6 @@ from stepwell.messages import (
 )
 from stepwell.providers import anthropic_stream
 from stepwell.providers.account import Account, account
-from stepwell.providers.faults import CONTEXT_LENGTH
 from stepwell.providers.http import CONNECT_TIMEOUT, Body, HttpModel, items, text_of, tokens
 from stepwell.providers.wire import Wire
 

@@ -13,12 +13,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from stepwell import clock
-from stepwell.errors import ProviderError
+from stepwell.errors import CONTEXT_LENGTH, ProviderError
 
 Judgement = tuple[str, bool]  # the kind of fault, and whether trying again may help
 
 STALE_REASONING = "stale_reasoning"
-CONTEXT_LENGTH = "context_length"
 
 # A word that says exactly what happened, whatever the status says.
 _WORDS: dict[str, Judgement] = {

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from stepwell import prices
 from stepwell.errors import ProviderError
-from stepwell.messages import OnText, Reply, Request
+from stepwell.messages import OnText, Reply, Request, Terms
 from stepwell.providers import sse
 from stepwell.providers.account import Account
 from stepwell.providers.faults import STALE_REASONING, bad_reply, from_body, from_exception, masked
@@ -50,6 +51,12 @@ class HttpModel:
         self.wanted = name
         self.account = account
         self._left_out: set[str] = set()
+
+    @property
+    def terms(self) -> Terms:
+        """What the model takes and costs, as the price list knows it."""
+        provider = self.name.partition("-")[0]
+        return prices.terms(provider, self.wanted, self.account.base_url)
 
     def prepare(self) -> None:
         """What a first call needs besides. Raises `ProviderError`."""

@@ -21,6 +21,7 @@ from stepwell.messages import (
     Reply,
     Request,
     StopReason,
+    Terms,
     ToolCall,
     ToolMessage,
     UserMessage,
@@ -77,6 +78,10 @@ class ReAct:
     @property
     def model(self) -> str:
         return f"{self.name}:{self._inner.model}"
+
+    @property
+    def terms(self) -> Terms:
+        return getattr(self._inner, "terms", Terms())
 
     def complete(self, request: Request, on_text: OnText | None) -> Reply:
         """Make one model call. Only the answer is passed to `on_text`, and in one piece."""

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stepwell.errors import ConfigurationError, ProviderError
-from stepwell.messages import OnText, Reply, Request, StopReason, ToolCall, Usage
+from stepwell.messages import OnText, Reply, Request, StopReason, Terms, ToolCall, Usage
 
 Line = Reply | ProviderError | Callable[[Request], Reply]
 
@@ -35,12 +37,24 @@ class ScriptedModel:
         script: replies, functions of the request that return one, and errors. An error is raised
             at the first attempt of the reply that follows it, a second one at the second, ...
         model: the name that the history shows.
+        window: how many tokens it pretends to take, where a workflow's summarising is tried out.
+        price: USD for a million tokens read and for a million written; what a reply's usage costs
+            that says nothing else.
     """
 
     name = "scripted"
 
-    def __init__(self, script: Sequence[Line], *, model: str = "scripted:python") -> None:
+    def __init__(
+        self,
+        script: Sequence[Line],
+        *,
+        model: str = "scripted:python",
+        window: int | None = None,
+        price: tuple[Decimal | float, Decimal | float] | None = None,
+    ) -> None:
         self.model = model
+        self._price = None if price is None else tuple(Decimal(str(part)) for part in price)
+        self.terms = Terms(window, self._cost)
         self._steps: list[tuple[list[ProviderError], Reply | Callable[[Request], Reply]]] = []
         faults: list[ProviderError] = []
         for line in script:
@@ -62,7 +76,15 @@ class ScriptedModel:
         reply = line if isinstance(line, Reply) else line(request)
         if reply.text and on_text is not None:
             on_text(reply.text)
-        return reply
+        if reply.usage.cost is not None or self._price is None:
+            return reply
+        cost = self._cost(reply.usage.input_tokens, reply.usage.output_tokens)
+        return replace(reply, usage=replace(reply.usage, cost=cost))
+
+    def _cost(self, read: int, written: int) -> Decimal | None:
+        if self._price is None:
+            return None
+        return (read * self._price[0] + written * self._price[1]) / 10**6
 
 
 def _only_faults(last: ProviderError) -> Callable[[Request], Reply]:
@@ -117,8 +139,15 @@ class _Line(_Strict):
         raise ProviderError(f"No alternative of the script fits {last[:200]!r}.", kind="script")
 
 
+class _Price(_Strict):
+    input: Decimal
+    output: Decimal
+
+
 class _Script(_Strict):
     replies: list[_Line] = Field(min_length=1)
+    window: int | None = Field(default=None, gt=0)
+    price: _Price | None = None
 
 
 def connect(name: str, root: Path) -> ScriptedModel:
@@ -138,7 +167,8 @@ def connect(name: str, root: Path) -> ScriptedModel:
     for line in script.replies:
         lines += [_fault(fault, path) for fault in line.faults]
         lines.append(line.play if line.choose else line.reply())
-    return ScriptedModel(lines, model=f"scripted:{name}")
+    price = None if script.price is None else (script.price.input, script.price.output)
+    return ScriptedModel(lines, model=f"scripted:{name}", window=script.window, price=price)
 
 
 def _fault(fault: str | _Fault, path: Path) -> ProviderError:

@@ -18,9 +18,10 @@ from stepwell.change import Change
 from stepwell.envelope import Envelope
 from stepwell.errors import DatabaseMoved, KeyConflict, LeaseLost, StoreError
 from stepwell.machine import State
+from stepwell.offer import Today
 from stepwell.owner import this_process
-from stepwell.snapshot import Snapshot
-from stepwell.store import claim, connections, forking, load, record, schema
+from stepwell.snapshot import RunRow, Snapshot
+from stepwell.store import claim, connections, forking, load, record, schema, today
 from stepwell.store.claim import Owned
 from stepwell.store.committer import Committer
 from stepwell.store.tables import run
@@ -151,7 +152,7 @@ class Store:
         """
         worker = self.worker() if driven else None
         snapshot.run = _value(self._write(lambda cursor: record.record(cursor, change, worker)))
-        snapshot.extend(change.messages, change.calls, change.approvals, change.notes)
+        change.apply(snapshot)
 
     def revise(
         self, number: int, how: Callable[[Snapshot], Change | None], *, tries: int = TRIES
@@ -238,6 +239,11 @@ class Store:
         """Every run that has an owner, or the one asked for."""
         with self.reading() as connection:
             return claim.owned(connection, number)
+
+    def today(self, run: RunRow, now: datetime) -> Today:
+        """What the other runs of its workflow came to in the present day (UTC)."""
+        with self.reading() as connection:
+            return today.today(connection, run, now)
 
     def worker(self) -> int:
         """The number under which this process drives runs."""

@@ -181,7 +181,7 @@ def _run_columns(row: RowMapping, now: datetime) -> dict[str, Any]:
     return columns | {
         "owner": f"{owner.host}:{owner.pid}" if owner else None,
         "stuck": stuck,
-        "limits": LimitsView(max_turns=row["max_turns"], max_tool_calls=row["max_tool_calls"]),
+        "limits": LimitsView(**{f.name: row[f.name] for f in fields(LimitsView)}),
         "used": UsedView(**{f.name: row[f.name] for f in fields(UsedView)}),
     }
 

@@ -4,9 +4,10 @@ from collections import defaultdict
 
 from sqlalchemy import Connection, Integer, bindparam, select
 
+from stepwell.messages import Usage
 from stepwell.snapshot import Call, Snapshot, StoredMessage
 from stepwell.store import rows
-from stepwell.store.tables import approval, call, message, note, run
+from stepwell.store.tables import approval, call, message, note, run, transition
 
 # Built once: to build a statement costs more than to execute it.
 _NUMBER = bindparam("number", type_=Integer())
@@ -18,6 +19,22 @@ _BLANKET = (
     select(call.c.tool)
     .join(approval, (approval.c.run == call.c.run) & (approval.c.call == call.c.number))
     .where(approval.c.run == _NUMBER, approval.c.all_of_tool)
+)
+# How many tokens the last request was that was the transcript as it stood.
+_REPORTED = (
+    select(
+        transition.c.seq,
+        transition.c.input_tokens,
+        transition.c.cached_tokens,
+        transition.c.output_tokens,
+    )
+    .where(
+        transition.c.run == _NUMBER,
+        transition.c.input_tokens > 0,
+        transition.c.trigger.in_(["request_tools", "answer", "continue_turn"]),
+    )
+    .order_by(transition.c.seq.desc())
+    .limit(1)
 )
 _NOTES = select(note.c.text).where(note.c.run == _NUMBER).order_by(note.c.number)
 
@@ -33,8 +50,10 @@ def load(connection: Connection, number: int) -> Snapshot:
     messages: dict[int, list[StoredMessage]] = defaultdict(list)
     for line in connection.execute(_MESSAGES, one).mappings():
         messages[line["seq"]].append(rows.stored_message(line))
+    reported = connection.execute(_REPORTED, one).first()
     for seq in sorted({*messages, *calls}):
-        snapshot.extend(messages[seq], calls[seq])
+        usage = Usage(*reported[1:]) if reported and reported[0] == seq else None
+        snapshot.extend(messages[seq], calls[seq], usage=usage)
     for line in connection.execute(_APPROVALS, one).mappings():
         question = rows.stored_approval(line)
         snapshot.questions = question.number

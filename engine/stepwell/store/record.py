@@ -6,6 +6,7 @@ from dataclasses import replace
 from sqlalchemy import Boolean, bindparam, case, null, update
 
 from stepwell.change import Change
+from stepwell.envelope import dumps
 from stepwell.errors import KeyConflict, LeaseLost
 from stepwell.machine import LIVE
 from stepwell.snapshot import RunRow
@@ -76,6 +77,9 @@ _UPDATE_APPROVAL = Prepared(
     .where(approval.c.run == bindparam("run_"), approval.c.number == bindparam("number_"))
     .values({n: bindparam(n, type_=approval.c[n].type) for n in _APPROVAL_CHANGES})
 )
+_SHORTEN = """
+    UPDATE call SET shortened_seq = :seq
+    WHERE run = :run AND number IN (SELECT value FROM json_each(:numbers))"""
 _ALREADY = 'SELECT at, "trigger", fence, worker FROM transition WHERE run = ? AND seq = ?'
 
 
@@ -141,6 +145,9 @@ def _append(cursor: sqlite3.Cursor, change: Change, number: int, worker: int | N
             _INSERT_APPROVAL.execute(cursor, values)
         else:
             _UPDATE_APPROVAL.execute(cursor, values | {"run_": number, "number_": question.number})
+    if change.shortened:
+        numbers = dumps(list(change.shortened))
+        cursor.execute(_SHORTEN, {"seq": seq, "run": number, "numbers": numbers})
     if change.notes:
         count = "SELECT count(*) FROM note WHERE run = ?"
         ((present,),) = cursor.execute(count, (number,)).fetchall()

@@ -41,6 +41,10 @@ def run_values(run: RunRow) -> dict[str, Any]:
         "lease_until": run.lease_until,
         "max_turns": run.max_turns,
         "max_tool_calls": run.max_tool_calls,
+        "max_tokens": run.max_tokens,
+        "max_cost": run.max_cost,
+        "max_seconds": run.max_seconds,
+        "active_ms": run.active_ms,
         "turns": run.used.turns,
         "tool_calls": run.used.tool_calls,
         "input_tokens": run.used.input_tokens,
@@ -48,6 +52,10 @@ def run_values(run: RunRow) -> dict[str, Any]:
         "output_tokens": run.used.output_tokens,
         "cost": run.used.cost,
         "reserved_turns": run.reserved_turns,
+        "reserved_tokens": run.reserved_tokens,
+        "reserved_cost": run.reserved_cost,
+        "window": run.window,
+        "overflow_at": run.overflow_at,
         "digest": run.digest,
         "answer": run.answer,
         "error": run.error.as_json() if run.error else None,
@@ -112,6 +120,7 @@ def message_values(message: StoredMessage, run: int) -> dict[str, Any]:
         "reasoning": message.reasoning,
         "provider": message.provider,
         "raw": message.raw,
+        "covers": message.covers,
     }
 
 
@@ -137,6 +146,7 @@ def call_values(call: Call, run: int) -> dict[str, Any]:
         "restarted_seq": call.restarted_seq,
         "reconciled_seq": call.reconciled_seq,
         "finished_seq": call.finished_seq,
+        "shortened_seq": call.shortened_seq,
         "fence": call.fence,
         "ms": call.ms,
         "late_outcome": None,

@@ -58,6 +58,10 @@ class Run(SQLModel, table=True):
     lease_until: datetime | None = Field(default=None, sa_type=Milliseconds)
     max_turns: int
     max_tool_calls: int
+    max_tokens: int | None = None
+    max_cost: Decimal | None = Field(default=None, sa_type=Picodollars)
+    max_seconds: int | None = None
+    active_ms: int
     turns: int
     tool_calls: int
     input_tokens: int
@@ -65,6 +69,10 @@ class Run(SQLModel, table=True):
     output_tokens: int
     cost: Decimal | None = Field(default=None, sa_type=Picodollars)
     reserved_turns: int
+    reserved_tokens: int
+    reserved_cost: Decimal = Field(sa_type=Picodollars)
+    window: int | None = None
+    overflow_at: int
     digest: str | None = None
     answer: str | None = None
     error: Any = Field(default=None, sa_type=Json, nullable=True)
@@ -113,6 +121,7 @@ class Message(SQLModel, table=True):
     reasoning: str | None = None
     provider: str | None = None
     raw: Any = Field(default=None, sa_type=Json, nullable=True)
+    covers: int | None = None
 
 
 class Call(SQLModel, table=True):
@@ -134,6 +143,7 @@ class Call(SQLModel, table=True):
     restarted_seq: int | None = None
     reconciled_seq: int | None = None
     finished_seq: int | None = None
+    shortened_seq: int | None = None
     fence: int | None = None
     ms: int | None = None
     late_outcome: Any = Field(default=None, sa_type=Json, nullable=True)

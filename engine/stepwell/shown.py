@@ -1,0 +1,106 @@
+"""What the model is shown of a run, and how many tokens that is."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from stepwell.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from stepwell.tokens import weigh
+from stepwell.transcript import shortened
+
+SUMMARY_OPENS = "[Summary of what was done so far; the messages themselves are left out.]"
+
+
+@dataclass(slots=True)
+class Shown:
+    """Messages in order, each with the number of the stored message that it belongs to.
+
+    Nothing here depends on how long the transcript is, but for what shortens it.
+
+    Attributes:
+        messages: legal whenever a model call may follow.
+        numbers: of the stored messages; a result has that of the reply which asked for it.
+        said: what the summary quotes of the user's own words; None where there is no summary.
+    """
+
+    messages: list[Message] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    said: tuple[str, ...] | None = None
+    # Of the weights before each message, as far as anybody has asked.
+    _sums: list[int] = field(default_factory=lambda: [0], compare=False)
+    _reported: tuple[int, int] | None = None  # up to which message, and the tokens reported there
+
+    def add(self, number: int, message: Message) -> None:
+        """One more message."""
+        self.messages.append(message)
+        self.numbers.append(number)
+
+    def report(self, tokens: int) -> None:
+        """A provider has counted everything up to here, and what goes with it."""
+        self._reported = (len(self.messages), tokens)
+
+    def tokens(self, overhead: int, more: Sequence[Message] = ()) -> int:
+        """What a request takes: as last reported, and estimated since then.
+
+        Args:
+            overhead: tokens of the instructions and the tools.
+            more: messages that are about to be added.
+        """
+        for message in self.messages[len(self._sums) - 1 :]:
+            self._sums.append(self._sums[-1] + weigh(message))
+        place, known = self._reported or (0, overhead)
+        return known + self._sums[-1] - self._sums[place] + sum(map(weigh, more))
+
+    def weights(self) -> list[int]:
+        """What each message takes."""
+        self.tokens(0)
+        return [after - before for before, after in pairwise(self._sums)]
+
+    def summarise(self, covers: int, summary: str, said: Sequence[str]) -> None:
+        """Put a summary in the place of all but the first message up to number `covers`.
+
+        Args:
+            covers: the number of the last message that it stands for.
+            summary: its text.
+            said: what the user has said in these messages, word for word.
+        """
+        kept = [
+            (number, message)
+            for number, message in zip(self.numbers, self.messages, strict=True)
+            if number > covers
+        ]
+        first = self.messages[0]
+        opening = UserMessage(summary_text(summary, said))
+        self.messages = [first, opening, *(message for _, message in kept)]
+        self.numbers = [self.numbers[0], covers, *(number for number, _ in kept)]
+        self.said = tuple(said)
+        self._weigh_anew()
+
+    def shorten(self, calls: Iterable[str]) -> None:
+        """Show only the beginning of these calls' results."""
+        ids = set(calls)
+        self.messages = [
+            shortened(message)
+            if isinstance(message, ToolMessage) and message.call in ids
+            else message
+            for message in self.messages
+        ]
+        self._weigh_anew()
+
+    def turns(self) -> list[int]:
+        """Where each reply of the model begins."""
+        return [
+            place
+            for place, message in enumerate(self.messages)
+            if isinstance(message, AssistantMessage)
+        ]
+
+    def _weigh_anew(self) -> None:
+        self._sums, self._reported = [0], None
+
+
+def summary_text(summary: str, said: Sequence[str]) -> str:
+    """A summary as the model reads it."""
+    quoted = "".join(f"\n- {text}" for text in said)
+    words = f"\n\nThe user has also said, word for word:{quoted}" if said else ""
+    return f"{SUMMARY_OPENS}\n\n{summary}{words}"

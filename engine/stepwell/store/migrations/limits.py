@@ -1,0 +1,19 @@
+"""Limits of tokens, cost and time; summaries."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+_RUN = ("max_tokens", "max_cost", "max_seconds", "window")
+_COUNTS = ("active_ms", "reserved_tokens", "reserved_cost", "overflow_at")
+
+
+def upgrade(operations: Any) -> None:
+    """Columns alone: no run of before has such a limit, or a summary."""
+    for name in _RUN:
+        operations.add_column("run", sa.Column(name, sa.BigInteger))
+    for name in _COUNTS:
+        zero = sa.Column(name, sa.BigInteger, nullable=False, server_default="0")
+        operations.add_column("run", zero)
+    operations.add_column("message", sa.Column("covers", sa.Integer))
+    operations.add_column("call", sa.Column("shortened_seq", sa.Integer))

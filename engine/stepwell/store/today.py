@@ -1,0 +1,39 @@
+"""What the runs of a workflow came to today, for limits that hold for a day."""
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, text
+
+from stepwell.offer import Today
+from stepwell.snapshot import RunRow
+from stepwell.store.types import Picodollars, milliseconds
+
+# Reserved is what calls under way may still cost. A call whose price is not known counts as such.
+_TODAY = text("""
+    SELECT
+        (SELECT count(*) FROM run
+            WHERE workflow = :workflow AND created_at >= :midnight AND number < :number) AS before,
+        (SELECT coalesce(sum(reserved_cost), 0) FROM run
+            WHERE workflow = :workflow AND owner IS NOT NULL AND number <> :number) AS reserved,
+        coalesce(sum(t.cost), 0) AS spent,
+        coalesce(max(t.model IS NOT NULL AND t.input_tokens IS NOT NULL AND t.cost IS NULL), 0)
+            AS unknown
+    FROM run r JOIN transition t ON t.run = r.number
+    WHERE r.workflow = :workflow AND r.updated_at >= :midnight AND t.at >= :midnight""").columns(
+    reserved=Picodollars, spent=Picodollars
+)
+
+
+def today(connection: Connection, run: RunRow, now: datetime) -> Today:
+    """What all other runs of this run's workflow came to in the present day (UTC), and itself."""
+    midnight = now - timedelta(
+        hours=now.hour, minutes=now.minute, seconds=now.second, microseconds=now.microsecond
+    )
+    values = {
+        "workflow": run.workflow,
+        "midnight": milliseconds(midnight),
+        "number": run.number,
+    }
+    found = connection.execute(_TODAY, values).one()
+    cost = None if found.unknown else found.spent + found.reserved
+    return Today(before=found.before, cost=cost)
