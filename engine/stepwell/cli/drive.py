@@ -8,11 +8,27 @@ import typer
 
 from stepwell.cli import Stopped, streams
 from stepwell.cli.ask import ask_person, describe
-from stepwell.cli.options import AppOption, JsonOption, RunArgument, person
+from stepwell.cli.options import (
+    AppOption,
+    JsonOption,
+    MaxCost,
+    MaxSeconds,
+    MaxTokens,
+    MaxToolCalls,
+    MaxTurns,
+    MoreCost,
+    MoreSeconds,
+    MoreTokens,
+    MoreToolCalls,
+    MoreTurns,
+    RunArgument,
+    person,
+)
 from stepwell.cli.output import EXIT_CODES, STILL_LIVE, say, write, write_json
 from stepwell.cli.progress import Progress
 from stepwell.cli.session import engine
 from stepwell.engine import Engine
+from stepwell.intervention import Raises, amounts
 from stepwell.machine import LIVE, State
 from stepwell.snapshot import ApprovalStatus, ApprovePolicy
 from stepwell.views import RunDetail
@@ -37,8 +53,11 @@ def run(
         str | None, typer.Option(help="The same key finds its run again instead of a new one.")
     ] = None,
     user: Annotated[str | None, typer.Option(help="Whom the run is for.")] = None,
-    max_turns: Annotated[int | None, typer.Option(min=0, help="Model calls at most.")] = None,
-    max_tool_calls: Annotated[int | None, typer.Option(min=0, help="Tool calls at most.")] = None,
+    max_turns: MaxTurns = None,
+    max_tool_calls: MaxToolCalls = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    max_seconds: MaxSeconds = None,
     approve: Annotated[
         Approve | None,
         typer.Option(help="Calls that need approval; by default ask on a terminal, else park."),
@@ -67,6 +86,9 @@ def run(
             model=model,
             max_turns=max_turns,
             max_tool_calls=max_tool_calls,
+            max_tokens=max_tokens,
+            max_cost=max_cost,
+            max_seconds=max_seconds,
         )
         if detach:
             write_json(begun) if json else write(begun.id)
@@ -81,12 +103,11 @@ def run(
 
 def resume(
     run: RunArgument,
-    max_turns: Annotated[
-        int, typer.Option(min=0, metavar="+N", help="Raise the limit of model calls.")
-    ] = 0,
-    max_tool_calls: Annotated[
-        int, typer.Option(min=0, metavar="+N", help="Raise the limit of tool calls.")
-    ] = 0,
+    max_turns: MoreTurns = 0,
+    max_tool_calls: MoreToolCalls = 0,
+    max_tokens: MoreTokens = 0,
+    max_cost: MoreCost = "0",
+    max_seconds: MoreSeconds = 0,
     model: Annotated[str | None, typer.Option(help="Go on with another model.")] = None,
     by: Annotated[str | None, typer.Option(help="Who resumes it; by default, you.")] = None,
     json: JsonOption = False,
@@ -98,18 +119,18 @@ def resume(
 
     One that another process drives is followed. Exit code: as for run.
     """
+    raises: Raises = {
+        "max_turns": max_turns,
+        "max_tool_calls": max_tool_calls,
+        "max_tokens": max_tokens,
+        "max_cost": max_cost,
+        "max_seconds": max_seconds,
+    }
     with engine(app, needs_workflows=True) as opened:
         begun, seen = opened.get(run), Progress()
-        if max_turns or max_tool_calls or model or begun.state in {*LIVE, State.FAILED}:
+        if any(amounts(raises).values()) or model or begun.state not in {"done", "cancelled"}:
             begun = drive(
-                opened,
-                begun,
-                seen,
-                quiet=json,
-                by=person(by),
-                max_turns=max_turns,
-                max_tool_calls=max_tool_calls,
-                model=model,
+                opened, begun, seen, quiet=json, by=person(by), model=model, raises=raises
             )
     report(begun, seen, json=json)
 
@@ -122,9 +143,8 @@ def drive(
     asks: bool = True,
     quiet: bool = False,
     by: str | None = None,
-    max_turns: int = 0,
-    max_tool_calls: int = 0,
     model: str | None = None,
+    raises: Raises | None = None,
 ) -> RunDetail:
     """Take a run as far as it goes, asking the person at the terminal about what needs one.
 
@@ -136,13 +156,7 @@ def drive(
         if not quiet:
             say(f"Run {begun.id} ({begun.workflow})", style="bold")
         ended = opened.resume(
-            begun.id,
-            max_turns=max_turns,
-            max_tool_calls=max_tool_calls,
-            model=model,
-            by=by,
-            on_transition=tell,
-            on_text=hear,
+            begun.id, model=model, by=by, on_transition=tell, on_text=hear, **raises or {}
         )
         while ended.state == State.AWAITING_APPROVAL and asks and ask_person(opened, ended):
             ended = opened.resume(begun.id, on_transition=tell, on_text=hear)
@@ -164,6 +178,27 @@ def report(run: RunDetail, seen: Progress, *, json: bool) -> None:
     raise typer.Exit(EXIT_CODES.get(State(run.state), STILL_LIVE))
 
 
+# By how much the command that we show raises a limit.
+_RAISE = {
+    "max_turns": "5",
+    "max_tool_calls": "5",
+    "max_tokens": "50000",
+    "max_cost": "0.50",
+    "max_seconds": "600",
+}
+
+
+def way_on(run: RunDetail) -> str:
+    """How a capped run goes on."""
+    reached = run.error["type"] if run.error else "max_turns"
+    if reached in _RAISE:
+        option = f"--{reached.replace('_', '-')} +{_RAISE[reached]}"
+        return f"`stepwell resume {run.id} {option}` raises it and goes on."
+    if reached == "context_full":
+        return f"`stepwell resume {run.id} --model MODEL` goes on with a larger window."
+    return f"`stepwell resume {run.id}` tries again."
+
+
 def explain(run: RunDetail) -> None:
     """Why a run has not given its answer, and the commands that help."""
     why = f" {run.error['message']}" if run.error else ""
@@ -174,8 +209,7 @@ def explain(run: RunDetail) -> None:
                     say(describe(question), style="yellow")
             say(f"Then `stepwell resume {run.id}` goes on.")
         case State.CAPPED:
-            reached = run.error["type"].replace("_", "-") if run.error else "max-turns"
-            say(f"{run.answer} `stepwell resume {run.id} --{reached} +5` raises it and goes on.")
+            say(f"{run.answer} {way_on(run)}")
         case State.FAILED:
             say(f"Failed.{why} `stepwell resume {run.id}` tries again.", style="red")
         case State.CANCELLED:

@@ -18,6 +18,29 @@ ByOption = Annotated[
 RunArgument = Annotated[
     str, typer.Argument(help="A run's id, the beginning of one, or 'last'.", metavar="RUN")
 ]
+MaxTurns = Annotated[int | None, typer.Option(min=0, help="Model calls at most.")]
+MaxToolCalls = Annotated[int | None, typer.Option(min=0, help="Tool calls at most.")]
+MaxTokens = Annotated[int | None, typer.Option(min=0, help="Tokens read and written at most.")]
+MaxCost = Annotated[str | None, typer.Option(help="USD at most.", metavar="USD")]
+MaxSeconds = Annotated[
+    int | None, typer.Option(min=0, help="Seconds at most; waiting for people is not counted.")
+]
+MoreTurns = Annotated[
+    int, typer.Option("--max-turns", min=0, metavar="+N", help="Raise the limit of model calls.")
+]
+MoreToolCalls = Annotated[
+    int,
+    typer.Option("--max-tool-calls", min=0, metavar="+N", help="Raise the limit of tool calls."),
+]
+MoreTokens = Annotated[
+    int, typer.Option("--max-tokens", min=0, metavar="+N", help="Raise the limit of tokens.")
+]
+MoreCost = Annotated[
+    str, typer.Option("--max-cost", metavar="+USD", help="Raise the limit of cost.")
+]
+MoreSeconds = Annotated[
+    int, typer.Option("--max-seconds", min=0, metavar="+N", help="Raise the limit of time.")
+]
 QuestionArgument = Annotated[
     str,
     typer.Argument(
