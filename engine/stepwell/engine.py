@@ -20,11 +20,12 @@ from stepwell.intervention import RunOptions, cancel, new_run, resume, start
 from stepwell.lease import Leases
 from stepwell.machine import State
 from stepwell.messages import OnText
+from stepwell.reader import Reader
 from stepwell.settings import Settings, load
 from stepwell.snapshot import ApprovePolicy
 from stepwell.store import TRIES, Store, find, inspect
 from stepwell.store.connections import database_file
-from stepwell.views import ApprovalView, HistoryEntry, Run, RunDetail
+from stepwell.views import ApprovalView, RunDetail
 from stepwell.watch import OnTransition, Watch
 from stepwell.worker import Worker
 from stepwell.workflow import Workflow, model_name, registered
@@ -32,7 +33,7 @@ from stepwell.workflow import Workflow, model_name, registered
 _NOT_GIVEN: Any = object()
 
 
-class Engine:
+class Engine(Reader):
     """Starts, drives, decides about and shows the runs of one database.
 
     Args:
@@ -196,12 +197,6 @@ class Engine:
                 break
         return self._detail(number)
 
-    def approvals(self, run: str | None = None) -> list[ApprovalView]:
-        """The questions that wait for a person, the oldest first: one run's, or all."""
-        number = None if run is None else self._number(run)
-        with self.store.reading() as connection:
-            return inspect.approvals(connection, number, pending=True)
-
     def approve(
         self,
         id: str,  # noqa: A002 - the name that users know
@@ -246,29 +241,6 @@ class Engine:
     ) -> ApprovalView:
         """Give a person's whole answer to one question. See `approve`."""
         return decide(self.store, self.workflows, id, answer, by)
-
-    def get(self, run: str) -> RunDetail:
-        """One run with everything in it. `run` is an id, the beginning of one, or "last"."""
-        return self._detail(self._number(run))
-
-    def runs(
-        self, *, state: State | str | None = None, workflow: str | None = None, limit: int = 50
-    ) -> list[Run]:
-        """Runs, the newest first."""
-        with self.store.reading() as connection:
-            return inspect.runs(
-                connection,
-                clock.now(),
-                state=None if state is None else State(state),
-                workflow=workflow,
-                limit=limit,
-            )
-
-    def history(self, run: str) -> list[HistoryEntry]:
-        """Every transition of one run, in order."""
-        number = self._number(run)
-        with self.store.reading() as connection:
-            return inspect.history(connection, number)
 
     def _submit(
         self, workflow: str, text: str, approve: ApprovePolicy | str, options: RunOptions
@@ -332,14 +304,6 @@ class Engine:
             default_model=settings.model,
             root=settings.root,
         )
-
-    def _number(self, run: str) -> int:
-        with self.store.reading() as connection:
-            return find.run_number(connection, run)
-
-    def _detail(self, number: int) -> RunDetail:
-        with self.store.reading() as connection:
-            return inspect.detail(connection, number, clock.now())
 
 
 def _ignore(_news: object) -> None:

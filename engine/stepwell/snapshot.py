@@ -101,6 +101,8 @@ class RunRow:
         digest: of the workflow's definition that the last step was taken with.
         owner: number of the worker that drives it, until `lease_until`.
         cancel_requested: who asked for it, while another process drives the run.
+        forked_run, forked_seq: the number of the run that it was forked from, and after which
+            transition of it.
     """
 
     number: int
@@ -128,6 +130,8 @@ class RunRow:
     cancel_requested: str | None = None
     owner: int | None = None
     lease_until: datetime | None = None
+    forked_run: int | None = None
+    forked_seq: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -155,6 +155,14 @@ class HistoryEntry:
     error: dict[str, str] | None
 
 
+@dataclass(frozen=True, slots=True)
+class ForkView:
+    """One end of a fork: the other run, and after which transition of the original it began."""
+
+    run: str
+    at: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One run.
@@ -164,6 +172,8 @@ class Run:
         owner: the process that drives it, as "host:pid".
         stuck: whether that process is gone or silent: the next resume or worker takes over.
         not_before: nobody goes on earlier: a retry's wait, or when a question expires.
+        seq: the number of its last transition.
+        forked_from: the run that it began as a part of.
     """
 
     id: str
@@ -188,6 +198,8 @@ class Run:
     cancel_requested: str | None
     limits: LimitsView
     used: UsedView
+    seq: int
+    forked_from: ForkView | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +208,7 @@ class RunDetail(Run):
 
     Attributes:
         redefined: the transitions from which on the workflow's definition was another one.
+        forks: the runs that were forked from it.
     """
 
     messages: tuple[MessageView, ...]
@@ -203,3 +216,4 @@ class RunDetail(Run):
     approvals: tuple[ApprovalView, ...]
     trace: tuple[TraceStep, ...]
     redefined: tuple[int, ...]
+    forks: tuple[ForkView, ...]

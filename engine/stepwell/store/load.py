@@ -1,9 +1,11 @@
 """Reading a run whole, once, as its driver needs it."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from sqlalchemy import Connection, Integer, bindparam, select
 
+from stepwell.history import Row
 from stepwell.snapshot import Call, Snapshot, StoredMessage
 from stepwell.store import rows
 from stepwell.store.tables import approval, call, message, note, run
@@ -25,21 +27,33 @@ _NOTES = select(note.c.text).where(note.c.run == _NUMBER).order_by(note.c.number
 def load(connection: Connection, number: int) -> Snapshot:
     """The run as it was last recorded: what its transitions made of it, one after the other."""
     one = {"number": number}
-    row = connection.execute(_RUN, one).mappings().one()
+    snapshot = assemble(
+        connection.execute(_RUN, one).mappings().one(),
+        connection.execute(_MESSAGES, one).mappings(),
+        connection.execute(_CALLS, one).mappings(),
+        connection.execute(_APPROVALS, one).mappings(),
+    )
+    snapshot.blanket.update(connection.execute(_BLANKET, one).scalars())
+    snapshot.notes.extend(connection.execute(_NOTES, one).scalars())
+    return snapshot
+
+
+def assemble(
+    row: Row, said: Iterable[Row], asked: Iterable[Row], questions: Iterable[Row]
+) -> Snapshot:
+    """The run that these rows are, all but its notes and its approvals for whole tools."""
     snapshot = Snapshot(run=rows.run_row(row))
     calls: dict[int, list[Call]] = defaultdict(list)
-    for line in connection.execute(_CALLS, one).mappings():
+    for line in asked:
         calls[line["requested_seq"]].append(rows.stored_call(line))
     messages: dict[int, list[StoredMessage]] = defaultdict(list)
-    for line in connection.execute(_MESSAGES, one).mappings():
+    for line in said:
         messages[line["seq"]].append(rows.stored_message(line))
     for seq in sorted({*messages, *calls}):
         snapshot.extend(messages[seq], calls[seq])
-    for line in connection.execute(_APPROVALS, one).mappings():
+    for line in questions:
         question = rows.stored_approval(line)
         snapshot.questions = question.number
         if question.call in snapshot.batch:
             snapshot.approvals[question.number] = question
-    snapshot.blanket.update(connection.execute(_BLANKET, one).scalars())
-    snapshot.notes.extend(connection.execute(_NOTES, one).scalars())
     return snapshot

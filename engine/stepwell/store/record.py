@@ -11,12 +11,23 @@ from stepwell.machine import LIVE
 from stepwell.snapshot import RunRow
 from stepwell.store import rows
 from stepwell.store.prepared import Prepared, insert
-from stepwell.store.tables import approval, call, full_result, message, note, run, transition
+from stepwell.store.tables import (
+    approval,
+    call,
+    call_version,
+    full_result,
+    message,
+    note,
+    run,
+    transition,
+)
 from stepwell.store.types import milliseconds
 
 # Written by others than the driver: by claims, heartbeats, cancels.
 _NOT_THE_DRIVERS = {"owner", "lease_until", "cancel_requested"}
-_FIXED = {"number", "id", "workflow", "key", "user", "approve", "created_at"}
+_FIXED = {
+    "number", "id", "workflow", "key", "user", "approve", "created_at", "forked_run", "forked_seq",
+}  # fmt: skip
 _CHANGING = [c for c in run.c if c.name not in _FIXED | _NOT_THE_DRIVERS]
 
 _guarded = (
@@ -43,6 +54,7 @@ _INSERT_RUN = insert(run)
 _INSERT_TRANSITION = insert(transition)
 _INSERT_MESSAGE = insert(message)
 _INSERT_CALL = insert(call)
+_INSERT_CALL_VERSION = insert(call_version)
 _INSERT_FULL_RESULT = insert(full_result)
 _INSERT_APPROVAL = insert(approval)
 _INSERT_NOTE = insert(note)
@@ -129,6 +141,8 @@ def _append(cursor: sqlite3.Cursor, change: Change, number: int, worker: int | N
             _INSERT_CALL.execute(cursor, values)
         else:
             _UPDATE_CALL.execute(cursor, values | {"run_": number, "number_": one_call.number})
+            if one_call.started_seq not in {None, seq} and not one_call.status.final:
+                _INSERT_CALL_VERSION.execute(cursor, rows.version_values(one_call, number, seq))
         if one_call.full_result is not None:
             row = {"run": number, "call": one_call.number, "text": one_call.full_result}
             _INSERT_FULL_RESULT.execute(cursor, row)

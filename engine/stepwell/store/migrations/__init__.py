@@ -10,4 +10,11 @@ from typing import Any
 # Alembic's `Operations`; not imported here, for it is slow to import and seldom needed.
 Migration = Callable[[Any], None]
 
-MIGRATIONS: tuple[Migration, ...] = ()
+
+def _history(operations: Any) -> None:
+    from stepwell.store.migrations import history  # with Alembic
+
+    history.upgrade(operations)
+
+
+MIGRATIONS: tuple[Migration, ...] = (_history,)
