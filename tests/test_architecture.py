@@ -50,6 +50,7 @@ ORDER = (
     "dispatch",
     "perform",
     "views",
+    "diff",
     "store",
     "lease",
     "gate",

@@ -1,9 +1,10 @@
 """What can be asked about the runs of one database; nothing here changes any."""
 
 from stepwell import clock
+from stepwell.diff import diff
 from stepwell.machine import State
 from stepwell.store import Store, find, inspect, past
-from stepwell.views import ApprovalView, HistoryEntry, Run, RunDetail
+from stepwell.views import ApprovalView, HistoryEntry, Run, RunDetail, RunDiff
 
 
 class Reader:
@@ -28,6 +29,22 @@ class Reader:
             return self._detail(number)
         with self.store.reading() as connection:
             return past.detail(connection, number, at, clock.now())
+
+    def diff(
+        self, left: str, right: str, *, left_at: int | None = None, right_at: int | None = None
+    ) -> RunDiff:
+        """What differs between two runs, or between one and itself at another time.
+
+        Args:
+            left: a run's id, the beginning of one, or "last".
+            right: another's, or the same.
+            left_at: after which transition of it; by default, as it is now.
+            right_at: likewise.
+
+        Raises:
+            UnknownRun, UnknownTransition: there is no such run, or not that far.
+        """
+        return diff(self.get(left, at=left_at), self.get(right, at=right_at))
 
     def runs(
         self, *, state: State | str | None = None, workflow: str | None = None, limit: int = 50

@@ -156,8 +156,8 @@ class HistoryEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class ForkView:
-    """One end of a fork: the other run, and after which transition of the original it began."""
+class PointView:
+    """A run at one of its transitions. Of a fork: the one of the original that it went on from."""
 
     run: str
     at: int
@@ -199,7 +199,7 @@ class Run:
     limits: LimitsView
     used: UsedView
     seq: int
-    forked_from: ForkView | None
+    forked_from: PointView | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,4 +216,42 @@ class RunDetail(Run):
     approvals: tuple[ApprovalView, ...]
     trace: tuple[TraceStep, ...]
     redefined: tuple[int, ...]
-    forks: tuple[ForkView, ...]
+    forks: tuple[PointView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One word about a run that is not the same on both sides, such as `used.turns`."""
+
+    name: str
+    left: Any
+    right: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallDifference:
+    """One call that is not the same on both sides, or is there on one only."""
+
+    number: int
+    left: CallView | None
+    right: CallView | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptDifference:
+    """How two transcripts differ: after so many common messages, what only one of them has."""
+
+    common: int
+    left: tuple[MessageView, ...]
+    right: tuple[MessageView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDiff:
+    """What differs between two runs, or between one and itself at an earlier time; no more."""
+
+    left: PointView
+    right: PointView
+    changed: tuple[Difference, ...]
+    transcript: TranscriptDifference
+    calls: tuple[CallDifference, ...]

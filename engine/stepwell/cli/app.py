@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import database, decisions, drive, health, look, work
+from stepwell.cli import compare, database, decisions, drive, health, look, work
 
 app = typer.Typer(
     name="stepwell",
@@ -22,6 +22,7 @@ for command in (
     look.runs,
     look.show,
     look.history,
+    compare.diff,
     decisions.approvals,
     decisions.approve,
     decisions.deny,

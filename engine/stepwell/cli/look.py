@@ -63,7 +63,8 @@ def show(
         bool, typer.Option("--trace", help="Reasoning, calls and observations by step.")
     ] = False,
     at: Annotated[
-        int | None, typer.Option(metavar="N", help="As it was after transition N.")
+        int | None,
+        typer.Option(min=1, max=10**9, metavar="N", help="As it was after transition N."),
     ] = None,
     json: JsonOption = False,
     app: AppOption = None,

@@ -29,10 +29,10 @@ from stepwell.views import (
     ApprovalView,
     CallStep,
     CallView,
-    ForkView,
     HistoryEntry,
     LimitsView,
     MessageView,
+    PointView,
     Run,
     RunDetail,
     TraceStep,
@@ -164,7 +164,7 @@ def assemble(
     now: datetime,
     *,
     redefined: tuple[int, ...],
-    forked: tuple[ForkView, ...],
+    forked: tuple[PointView, ...],
 ) -> RunDetail:
     """What people are shown of the run that these rows are."""
     columns = _run_columns(row, now)
@@ -183,9 +183,9 @@ def assemble(
     )
 
 
-def forks(connection: Connection, number: int) -> tuple[ForkView, ...]:
+def forks(connection: Connection, number: int) -> tuple[PointView, ...]:
     """The runs that were forked from this one, the oldest first."""
-    return tuple(ForkView(*found) for found in connection.execute(_FORKS, {"number": number}))
+    return tuple(PointView(*found) for found in connection.execute(_FORKS, {"number": number}))
 
 
 def approvals(
@@ -231,7 +231,7 @@ def _run_columns(row: Row, now: datetime) -> dict[str, Any]:
     return columns | {
         "owner": f"{owner.host}:{owner.pid}" if owner else None,
         "stuck": stuck,
-        "forked_from": ForkView(row["origin"], row["forked_seq"]) if row["origin"] else None,
+        "forked_from": PointView(row["origin"], row["forked_seq"]) if row["origin"] else None,
         "limits": LimitsView(max_turns=row["max_turns"], max_tool_calls=row["max_tool_calls"]),
         "used": UsedView(**{f.name: row[f.name] for f in fields(UsedView)}),
     }
