@@ -6,34 +6,32 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 from ulid import ULID
 
 from stepwell import clock
-from stepwell.approval import Decision, Verdict
-from stepwell.decisions import Decider, ask, decide
+from stepwell.change import Change
+from stepwell.decisions import Decider, Deciding, ask
 from stepwell.driver import Driver
 from stepwell.errors import KeyConflict, LeaseLost, UnknownWorkflow
+from stepwell.fork import Fate, ForkOptions, fork
 from stepwell.gate import ModelGate
 from stepwell.intervention import RunOptions, cancel, new_run, resume, start
 from stepwell.lease import Leases
 from stepwell.machine import State
 from stepwell.messages import OnText
-from stepwell.reader import Reader
 from stepwell.settings import Settings, load
-from stepwell.snapshot import ApprovePolicy
+from stepwell.snapshot import ApprovePolicy, Snapshot
 from stepwell.store import TRIES, Store, find, inspect
 from stepwell.store.connections import database_file
-from stepwell.views import ApprovalView, RunDetail
+from stepwell.views import RunDetail
 from stepwell.watch import OnTransition, Watch
 from stepwell.worker import Worker
 from stepwell.workflow import Workflow, model_name, registered
 
-_NOT_GIVEN: Any = object()
 
-
-class Engine(Reader):
+class Engine(Deciding):
     """Starts, drives, decides about and shows the runs of one database.
 
     Args:
@@ -181,6 +179,44 @@ class Engine(Reader):
         grace, sweep = self.settings.grace, self.settings.sweep
         Pool(worker, concurrency, limits, sweep, grace).run(until_idle=until_idle)
 
+    def fork(
+        self,
+        run: str,
+        at: int,
+        *,
+        detach: bool = False,
+        approve: Decider | None = None,
+        on_transition: OnTransition | None = None,
+        on_text: OnText | None = None,
+        **options: Unpack[ForkOptions],
+    ) -> RunDetail:
+        """Begin a new run from where another was, then drive it as `run` does.
+
+        Args:
+            run: the original's id, an unambiguous beginning of it, or "last".
+            at: after which of its transitions.
+            detach: only insert it, for `work` or a worker to drive.
+            approve: a function, as for `run`.
+            on_transition: told of every further transition.
+            on_text: gets the text of replies as it arrives.
+            options: see `ForkOptions`.
+
+        Raises:
+            UnknownRun, UnknownTransition, UnknownWorkflow: nothing was started.
+            InvalidInput, ConfigurationError: likewise.
+        """
+        number, id_ = self._number(run), str(ULID())
+
+        def begin(past: Snapshot, fate: Fate) -> Change:
+            self._check_runnable(past.run.workflow, options.get("model") or past.run.model)
+            workflow = self.workflows[past.run.workflow]
+            return fork(workflow, past, fate, id_, options, clock.now())
+
+        begun = self.store.fork(number, at, begin)
+        if detach:
+            return self._detail(begun.number)
+        return self._go_on(Watch(self.store, begun.number, on_transition, at), approve, on_text)
+
     def cancel(self, run: str, *, by: str | None = None) -> RunDetail:
         """End a run: at once if nobody drives it, else its driver does at its next record.
 
@@ -196,51 +232,6 @@ class Engine(Reader):
                 self.store.revise(number, lambda s: cancel(s, by, clock.now()), tries=1)
                 break
         return self._detail(number)
-
-    def approve(
-        self,
-        id: str,  # noqa: A002 - the name that users know
-        *,
-        by: str | None = None,
-        edit: dict[str, Any] | None = None,
-        all_of_tool: bool = False,
-        result: Any = _NOT_GIVEN,
-    ) -> ApprovalView:
-        """Let a call run. Decides only; `resume` or a worker goes on.
-
-        Args:
-            id: the question's id, or that of a run with exactly one open question.
-            by: who decides.
-            edit: arguments to run instead.
-            all_of_tool: also every further call of this tool in this run.
-            result: for a call in doubt: it happened, and this is what it returned.
-
-        Raises:
-            UnknownApproval, ApprovalClosed, InvalidDecision: nothing was changed.
-        """
-        happened = {} if result is _NOT_GIVEN else {"happened": True, "result": result}
-        answer = Decision(verdict=Verdict.APPROVE, edit=edit, all_of_tool=all_of_tool, **happened)
-        return self.decide(id, answer, by=by)
-
-    def deny(
-        self,
-        id: str,  # noqa: A002 - the name that users know
-        *,
-        by: str | None = None,
-        reason: str | None = None,
-    ) -> ApprovalView:
-        """Do not let a call run; for one in doubt: it did not happen. See `approve`."""
-        return self.decide(id, Decision(verdict=Verdict.DENY, reason=reason), by=by)
-
-    def decide(
-        self,
-        id: str,  # noqa: A002 - the name that users know
-        answer: Decision,
-        *,
-        by: str | None = None,
-    ) -> ApprovalView:
-        """Give a person's whole answer to one question. See `approve`."""
-        return decide(self.store, self.workflows, id, answer, by)
 
     def _submit(
         self, workflow: str, text: str, approve: ApprovePolicy | str, options: RunOptions

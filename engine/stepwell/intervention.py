@@ -59,7 +59,7 @@ def new_run(id_: str, text: str, approve: ApprovePolicy | str, options: RunOptio
     except ValueError:
         choices = ", ".join(ApprovePolicy)
         raise InvalidInput(f"approve cannot be {approve!r}.", f"Choices: {choices}.") from None
-    _not_negative(options.get("max_turns"), options.get("max_tool_calls"))
+    not_negative(options.get("max_turns"), options.get("max_tool_calls"))
     words: RunOptions = clean(dict(options))
     return Start(id=id_, input=str(clean(text)), approve=policy, **words)
 
@@ -68,7 +68,12 @@ def new_run(id_: str, text: str, approve: ApprovePolicy | str, options: RunOptio
 MOST = 10**9
 
 
-def _not_negative(*amounts: int | None) -> None:
+def not_negative(*amounts: int | None) -> None:
+    """Refuse limits that no run can have.
+
+    Raises:
+        InvalidInput: one is below zero, or too large to be kept.
+    """
     if any(amount is not None and amount < 0 for amount in amounts):
         raise InvalidInput("max_turns and max_tool_calls cannot be negative.")
     if any(amount is not None and amount > MOST for amount in amounts):
@@ -119,7 +124,7 @@ def resume(
         RunNotResumable: the run was cancelled, or this cannot be changed in its state.
         InvalidInput: a limit would be lowered.
     """
-    _not_negative(more_turns, more_tool_calls)
+    not_negative(more_turns, more_tool_calls)
     run = snapshot.run
     switched = {} if model is None else {"model": model}
     raised = switched | {

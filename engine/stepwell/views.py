@@ -85,7 +85,9 @@ class ApprovalView:
         kind: "approval" (may it run?) or "in_doubt" (did it happen?).
         edited: whether a person has put other arguments in the place of the model's.
         reasoning: what the model said when it asked for the call.
-        late_outcome: of a call in doubt: what it came to after it was no longer waited for.
+        late_outcome: of a call in doubt: what it came to after it was no longer waited for; of an
+            inherited one, in the original.
+        inherited: whether the call was open where the run was forked from another.
     """
 
     id: str
@@ -106,6 +108,7 @@ class ApprovalView:
     decided_by: str | None
     reason: str | None
     all_of_tool: bool
+    inherited: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import compare, database, decisions, drive, health, look, work
+from stepwell.cli import compare, database, decisions, drive, forks, health, look, work
 
 app = typer.Typer(
     name="stepwell",
@@ -18,6 +18,7 @@ app = typer.Typer(
 for command in (
     drive.run,
     drive.resume,
+    forks.fork,
     work.worker,
     look.runs,
     look.show,

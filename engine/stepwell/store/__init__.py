@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
@@ -16,15 +17,26 @@ from stepwell import clock
 from stepwell.change import Change
 from stepwell.envelope import Envelope
 from stepwell.errors import DatabaseMoved, KeyConflict, LeaseLost, StoreError
+from stepwell.fork import Fate
 from stepwell.machine import State
 from stepwell.owner import this_process
 from stepwell.snapshot import RunRow, Snapshot
-from stepwell.store import claim, connections, forking, load, record, schema
+from stepwell.store import (
+    claim,
+    connections,
+    copies,
+    forking,
+    load,
+    past,
+    record,
+    schema,
+)
 from stepwell.store.claim import Owned
 from stepwell.store.committer import Committer
 from stepwell.store.tables import run
 
 T = TypeVar("T")
+Forking = Callable[[Snapshot, Fate], Change]
 TRIES = 20
 
 
@@ -125,6 +137,29 @@ class Store:
             KeyConflict: its workflow has a run with this key already.
         """
         return _value(self._write(lambda cursor: record.begin(cursor, change, None)))
+
+    def fork(self, number: int, at: int, how: Forking) -> RunRow:
+        """Begin a run as a copy of another up to one of its transitions.
+
+        Args:
+            number: the original's.
+            at: which transition.
+            how: makes the first transition, of the original as it was and its calls' fate since.
+
+        Raises:
+            UnknownTransition: the original has none of that number.
+            LeaseLost: it changed at every try; nothing was written.
+        """
+        tries = TRIES
+        while True:
+            with self.reading() as connection:
+                then = past.snapshot(past.rewound(connection, number, at))
+                seen = copies.family(connection, number)
+            change = how(then, seen.fate)
+            begun = self._write(partial(copies.fork, change=change, seen=seen))
+            tries -= 1
+            if tries <= 0 or not isinstance(begun, LeaseLost):
+                return _value(begun)
 
     def record(self, snapshot: Snapshot, change: Change, *, driven: bool = True) -> None:
         """Record one transition and take it into `snapshot`; both or neither.

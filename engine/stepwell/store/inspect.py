@@ -101,6 +101,7 @@ _APPROVALS = (
         call.c.late_outcome,
         func.coalesce(call.c.edited, call.c.arguments).label("shown"),
         call.c.edited.is_not(None).label("edited"),
+        (approval.c.asked_seq == func.coalesce(run.c.forked_seq, -1) + 1).label("inherited"),
         func.coalesce(message.c.reasoning, func.nullif(message.c.text, "")).label("reasoning"),
     )
     .join(run, run.c.number == approval.c.run)

@@ -36,13 +36,22 @@ def rows(connection: Connection, number: int) -> Rows:
     )
 
 
+def rewound(connection: Connection, number: int, seq: int) -> Rows:
+    """All rows of one run, as they were after transition `seq`.
+
+    Raises:
+        UnknownTransition: it has none of that number.
+    """
+    return rewind(rows(connection, number), seq)
+
+
 def detail(connection: Connection, number: int, seq: int, now: datetime) -> RunDetail:
     """One run with everything in it, as it was after transition `seq`.
 
     Raises:
         UnknownTransition: it has none of that number.
     """
-    past = rewind(rows(connection, number), seq)
+    past = rewound(connection, number, seq)
     requests = Counter(line["requested_seq"] for line in past.calls)
     calls = {line["number"]: line for line in past.calls}
     steps = pairwise(past.transitions)

@@ -113,7 +113,7 @@ def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow
             f"Run {before.id} has moved on: somebody else drives it, or has changed it.",
             f"See `stepwell history {before.id}`.",
         )
-    _append(cursor, change, before.number, worker)
+    append(cursor, change, before.number, worker)
     return replace(after, cancel_requested=found[0][0])
 
 
@@ -125,12 +125,19 @@ def begin(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow 
         found = cursor.execute(taken, (new.workflow, new.key)).fetchone()
         if found:
             return KeyConflict(f"Run {found[0]} of {new.workflow} has the key {new.key!r} already.")
+    run = insert_run(cursor, new)
+    append(cursor, change, run.number, worker)
+    return run
+
+
+def insert_run(cursor: sqlite3.Cursor, new: RunRow) -> RunRow:
+    """Write a run's own row: the run with the number that it was given."""
     ((number,),) = _INSERT_RUN.execute(cursor, rows.run_values(new)).fetchall()
-    _append(cursor, change, number, worker)
     return replace(new, number=number)
 
 
-def _append(cursor: sqlite3.Cursor, change: Change, number: int, worker: int | None) -> None:
+def append(cursor: sqlite3.Cursor, change: Change, number: int, worker: int | None) -> None:
+    """Write all that a change adds to a run, and the calls and questions that it updates."""
     seq = change.run.seq
     _INSERT_TRANSITION.execute(cursor, rows.transition_values(change, number, worker))
     for one_message in change.messages:
