@@ -142,6 +142,7 @@ def test_every_trigger_is_explained_as_the_machine_has_it() -> None:
         for trigger, source, dest, _ in rows("states.md", "trigger")
     }
     assert explained.pop("start") == ((), "awaiting_model")
+    assert explained.pop("fork") == ((), None)
     assert explained == {trigger: (sources, goal) for trigger, sources, goal in TRANSITIONS}
 
 

@@ -19,8 +19,9 @@ VIEWS = {
             r.attempt, {_iso("r.not_before")} AS not_before,
             w.host || ':' || w.pid AS owner, {_iso("r.lease_until")} AS lease_until,
             {_iso("r.created_at")} AS created_at, {_iso("r.updated_at")} AS updated_at,
-            {_iso("r.finished_at")} AS finished_at
+            {_iso("r.finished_at")} AS finished_at, o.id AS forked_from, r.forked_seq AS forked_at
         FROM run r
+        LEFT JOIN run o ON o.number = r.forked_run
         LEFT JOIN message m ON m.run = r.number AND m.number = 1
         LEFT JOIN worker w ON w.number = r.owner""",
     "run_timeline": f"""
