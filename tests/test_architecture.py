@@ -33,6 +33,7 @@ ORDER = (
     "snapshot",
     "budget",
     "change",
+    "mask",
     "approval",
     "triage",
     "calls",

@@ -1,5 +1,6 @@
 """The facade that users, the command line and the web call."""
 
+import logging
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
@@ -20,6 +21,7 @@ from stepwell.gate import ModelGate
 from stepwell.intervention import RunOptions, cancel, new_run, resume, start
 from stepwell.lease import Leases
 from stepwell.machine import State
+from stepwell.mask import LogMask, masking
 from stepwell.messages import OnText
 from stepwell.settings import Settings, load
 from stepwell.snapshot import ApprovePolicy, Snapshot
@@ -53,7 +55,10 @@ class Engine(Deciding):
         self.settings = settings or load()
         self.workflows = registered(workflows)
         file = database_file(str(database or self.settings.database_url))
-        self.store = Store(file, self.settings.synchronous)
+        mask = masking(self.settings.mask, self.settings.secrets)
+        self._log_mask = LogMask(mask)
+        logging.getLogger("stepwell").addFilter(self._log_mask)
+        self.store = Store(file, self.settings.synchronous, mask)
         length = self.settings.lease
         every = min(self.settings.heartbeat, length / 3)  # a beat may be late, or fail once
         self._gate = ModelGate(self.settings.model_concurrency)
@@ -69,6 +74,7 @@ class Engine(Deciding):
         """Finish what is being written and close the database."""
         self._leases.close()
         self.store.close()
+        logging.getLogger("stepwell").removeFilter(self._log_mask)
 
     def submit(
         self,
@@ -238,12 +244,13 @@ class Engine(Deciding):
     ) -> int:
         self._check_runnable(workflow, options.get("model"))
         new = new_run(str(ULID()), text, approve, options)
+        said = self.store.mask.text(new.input)
         try:
             return self.store.begin(start(self.workflows[workflow], new, clock.now())).number
         except KeyConflict as conflict:
             with self.store.reading() as connection:
                 number = find.run_with_key(connection, workflow, str(new.key))
-                if number is None or inspect.input_of(connection, number) != new.input:
+                if number is None or inspect.input_of(connection, number) != said:
                     raise KeyConflict(
                         f"{conflict.message} It was started with another input.",
                         "Use another key, or the same input to find that run again.",

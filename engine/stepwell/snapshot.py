@@ -160,6 +160,7 @@ class Call:
         started_seq: the transition that first started it.
         reconciled_seq: the one that recorded that its tool could not find out what became of it.
         restarted_seq: the last one that started it again, after its outcome was lost.
+        masked: these arguments are not whole, for they held a secret: they must not run.
     """
 
     number: int
@@ -177,6 +178,7 @@ class Call:
     finished_seq: int | None = None
     fence: int | None = None
     ms: int | None = None
+    masked: bool = False
 
     def is_marked_by(self, fence: int, seq: int) -> bool:
         """Whether it was this transition, under this fence, that recorded it as running."""

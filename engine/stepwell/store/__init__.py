@@ -19,6 +19,7 @@ from stepwell.envelope import Envelope
 from stepwell.errors import DatabaseMoved, KeyConflict, LeaseLost, StoreError
 from stepwell.fork import Fate
 from stepwell.machine import State
+from stepwell.mask import Mask
 from stepwell.owner import this_process
 from stepwell.snapshot import RunRow, Snapshot
 from stepwell.store import (
@@ -38,6 +39,7 @@ from stepwell.store.tables import run
 T = TypeVar("T")
 Forking = Callable[[Snapshot, Fate], Change]
 TRIES = 20
+_NOTHING = Mask()
 
 
 class Store:
@@ -46,13 +48,15 @@ class Store:
     Args:
         file: the SQLite file; it and its folder are made where they are missing.
         synchronous: SQLite's pragma of that name.
+        mask: what is replaced in every text before it is written.
 
     Raises:
         SchemaTooNew, StoreError: the file cannot be used; it was not touched.
     """
 
-    def __init__(self, file: Path, synchronous: str = "full") -> None:
+    def __init__(self, file: Path, synchronous: str = "full", mask: Mask = _NOTHING) -> None:
         self.file = file.absolute()
+        self.mask = mask
         self._synchronous = synchronous
         self._left_behind: list[object] = []
         schema.check(file)
@@ -136,7 +140,8 @@ class Store:
         Raises:
             KeyConflict: its workflow has a run with this key already.
         """
-        return _value(self._write(lambda cursor: record.begin(cursor, change, None)))
+        stored = self.mask.change(change)
+        return _value(self._write(lambda cursor: record.begin(cursor, stored, None)))
 
     def fork(self, number: int, at: int, how: Forking) -> RunRow:
         """Begin a run as a copy of another up to one of its transitions.
@@ -155,7 +160,7 @@ class Store:
             with self.reading() as connection:
                 then = past.snapshot(past.rewound(connection, number, at))
                 seen = copies.family(connection, number)
-            change = how(then, seen.fate)
+            change = self.mask.change(how(then, seen.fate))
             begun = self._write(partial(copies.fork, change=change, seen=seen))
             tries -= 1
             if tries <= 0 or not isinstance(begun, LeaseLost):
@@ -174,7 +179,8 @@ class Store:
             StoreBusy, StoreFull, StoreError: nothing was written.
         """
         worker = self.worker() if driven else None
-        snapshot.run = _value(self._write(lambda cursor: record.record(cursor, change, worker)))
+        stored = self.mask.change(change)
+        snapshot.run = _value(self._write(lambda cursor: record.record(cursor, stored, worker)))
         snapshot.extend(change.messages, change.calls, change.approvals, change.notes)
 
     def revise(
@@ -256,7 +262,8 @@ class Store:
 
     def keep_late(self, number: int, call: int, outcome: Envelope) -> None:
         """Keep what a call came to after it was given up, as evidence."""
-        self._write(lambda cursor: claim.keep_late(cursor, number, call, outcome))
+        kept = self.mask.value(outcome)
+        self._write(lambda cursor: claim.keep_late(cursor, number, call, kept))
 
     def owned(self, number: int | None = None) -> list[Owned]:
         """Every run that has an owner, or the one asked for."""

@@ -68,6 +68,7 @@ _CALL_CHANGES = (
     "finished_seq",
     "fence",
     "ms",
+    "masked",
 )
 _UPDATE_CALL = Prepared(
     update(call)

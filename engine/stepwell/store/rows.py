@@ -157,6 +157,7 @@ def call_values(call: Call, run: int) -> dict[str, Any]:
         "fence": call.fence,
         "ms": call.ms,
         "late_outcome": None,
+        "masked": call.masked or None,
     }
 
 
@@ -177,7 +178,8 @@ def version_values(call: Call, run: int, seq: int) -> dict[str, Any]:
 def stored_call(row: Row) -> Call:
     """A call as it is stored, without its uncut result."""
     columns: dict[str, Any] = {k: row[k] for k in Call.__slots__ if k in row}
-    return Call(**columns | {"status": CallStatus(row["status"])})
+    own = {"status": CallStatus(row["status"]), "masked": bool(row["masked"])}
+    return Call(**columns | own)
 
 
 def approval_values(approval: Approval, run: int) -> dict[str, Any]:

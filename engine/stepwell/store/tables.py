@@ -143,6 +143,7 @@ class Call(SQLModel, table=True):
     fence: int | None = None
     ms: int | None = None
     late_outcome: Any = Field(default=None, sa_type=Json, nullable=True)
+    masked: bool | None = None
 
 
 class CallVersion(SQLModel, table=True):

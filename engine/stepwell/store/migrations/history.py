@@ -53,6 +53,7 @@ def upgrade(operations: Operations) -> None:
         column = sa.Column(name, sa.Integer, nullable=False, server_default="0")
         operations.add_column("transition", column)
     operations.add_column("transition", sa.Column("sets", sa.Text))
+    operations.add_column("call", sa.Column("masked", sa.Boolean))
     operations.create_table(
         "call_version",
         sa.Column("run", sa.Integer, sa.ForeignKey("run.number"), primary_key=True),
