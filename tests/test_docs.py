@@ -26,6 +26,7 @@ from stepwell.cli.ask import DID_IT_HAPPEN, MAY_IT_RUN
 from stepwell.errors import ArgumentsError
 from stepwell.machine import LIVE, TRANSITIONS, CallStatus, State
 from stepwell.settings import Settings
+from stepwell.store.views import VIEWS
 
 sys.path.insert(0, str(ROOT / "docs"))
 import generate  # docs/ is no package
@@ -127,6 +128,12 @@ def test_every_command_is_shown_at_work() -> None:
             assert used, f"no page shows '$ {' '.join(path)} …' with what it prints"
 
 
+def test_there_are_twenty_queries_and_every_view_is_explained() -> None:
+    queries = [block for block in blocks(DOCS / "sql.md") if block.language == "sql"]
+    assert len(queries) == 20
+    assert set(first_quoted("sql.md", "view")) == set(VIEWS)
+
+
 def test_every_state_and_status_is_explained() -> None:
     assert first_quoted("states.md", "state") == list(State)
     assert first_quoted("states.md", "status") == list(CallStatus)
@@ -142,6 +149,7 @@ def test_every_trigger_is_explained_as_the_machine_has_it() -> None:
         for trigger, source, dest, _ in rows("states.md", "trigger")
     }
     assert explained.pop("start") == ((), "awaiting_model")
+    assert explained.pop("fork") == ((), None)
     assert explained == {trigger: (sources, goal) for trigger, sources, goal in TRANSITIONS}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.errors import IllegalTransition
-from stepwell.machine import LIVE, CallStatus, State, Trigger, destination, mermaid
+from stepwell.machine import BEGINNINGS, LIVE, CallStatus, State, Trigger, destination, mermaid
 
 LIVE_STATES = {"awaiting_model", "summarising", "dispatching", "awaiting_approval"}
 ENDED = {"done", "capped", "failed", "cancelled"}
@@ -14,6 +14,7 @@ ENDED = {"done", "capped", "failed", "cancelled"}
 # trigger: {source: destination}; anything that is not here must be refused.
 TABLE = {
     "start": {None: "awaiting_model"},
+    "fork": {},  # begins a run in one of several states: see below
     "request_tools": {"awaiting_model": "dispatching"},
     "answer": {"awaiting_model": "done"},
     "continue_turn": {"awaiting_model": "awaiting_model"},
@@ -59,6 +60,12 @@ def test_the_full_matrix(trigger, source):
         assert destination(state, Trigger(trigger)) == State(expected)
 
 
+def test_a_run_begins_by_a_start_or_as_a_fork_of_another():
+    live = {"awaiting_model", "dispatching", "awaiting_approval"}
+    found = {trigger.value: {state.value for state in goals} for trigger, goals in BEGINNINGS}
+    assert found == {"start": {"awaiting_model"}, "fork": live}
+
+
 def test_five_statuses_of_a_call_are_final():
     final = {status.value for status in CallStatus if status.final}
     assert final == {"ok", "error", "denied", "not_run", "unknown"}
@@ -67,16 +74,16 @@ def test_five_statuses_of_a_call_are_final():
 
 def drawn(diagram):
     """(source, trigger, destination) of every arrow between two states."""
-    arrows = re.findall(r"^ *(\w+) --> (\w+): (.+)$", diagram, re.MULTILINE)
+    arrows = re.findall(r"^ *([\w\[*\]]+) --> (\w+): (.+)$", diagram, re.MULTILINE)
     return {(a, name, b) for a, b, names in arrows for name in names.split(", ")}
 
 
 def test_the_diagram_draws_exactly_the_table():
-    rows = {(a, name, b) for name, row in TABLE.items() for a, b in row.items() if a}
+    rows = {(a or "[*]", name, b) for name, row in TABLE.items() for a, b in row.items()}
+    rows |= {("[*]", "fork", b) for b in LIVE_STATES - {"summarising"}}
     diagram = mermaid()
     assert diagram.startswith("stateDiagram-v2\n")
     assert drawn(diagram) == rows
-    assert set(re.findall(r"\[\*\] --> (\w+)", diagram)) == {"awaiting_model"}
     assert set(re.findall(r"(\w+) --> \[\*\]", diagram)) == ENDED
 
 

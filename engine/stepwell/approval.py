@@ -143,7 +143,7 @@ def _decide(
         denied = replace(question, status=ApprovalStatus.DENIED)
         return [(denied, _deny(snapshot, call, answer.reason))]
     if answer.edit is not None:
-        call = replace(call, edited=_valid_edit(workflow, call, answer.edit))
+        call = replace(call, edited=_valid_edit(workflow, call, answer.edit), masked=False)
     approved = replace(
         question,
         status=ApprovalStatus.APPROVED,

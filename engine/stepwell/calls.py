@@ -189,7 +189,7 @@ def reconciled(
     workflow: Workflow, snapshot: Snapshot, call: Call, finding: Finding, now: datetime
 ) -> Change:
     """What a tool found out about a call whose outcome was lost: the way on, or to a person."""
-    if isinstance(finding, DidNotHappen) and snapshot.stopping:
+    if isinstance(finding, DidNotHappen) and (snapshot.stopping or call.masked):
         again = replace(call, status=CallStatus.WAITING, fence=None)
         return change(snapshot, Trigger.CALL_FINISHED, now, calls=[again])
     if isinstance(finding, DidNotHappen):

@@ -53,7 +53,7 @@ class Change:
 
     def apply(self, snapshot: Snapshot) -> None:
         """Take its rows into the snapshot that it was made from, once they are committed."""
-        whole = self.trigger in _ASKED_WITH_ALL
+        whole = self.trigger in WHOLE
         snapshot.extend(
             self.messages,
             self.calls,
@@ -65,7 +65,7 @@ class Change:
 
 
 # These come of a model call whose request was the transcript.
-_ASKED_WITH_ALL = frozenset({Trigger.REQUEST_TOOLS, Trigger.ANSWER, Trigger.CONTINUE_TURN})
+WHOLE = frozenset({Trigger.REQUEST_TOOLS, Trigger.ANSWER, Trigger.CONTINUE_TURN})
 
 
 def change(

@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Any
 
 from stepwell import clock
 from stepwell.approval import Decision, Verdict, decide_approval
 from stepwell.change import Change
 from stepwell.errors import ApprovalClosed
+from stepwell.reader import Reader
 from stepwell.snapshot import ApprovalKind, ApprovalStatus, Snapshot
 from stepwell.store import Store, find, inspect
 from stepwell.views import ApprovalView
 from stepwell.workflow import Workflow
 
 Decider = Callable[[ApprovalView], bool | Decision | None]
+_NOT_GIVEN: Any = object()
 
 
 def decide(
@@ -76,3 +79,58 @@ def ask(
                 decide(store, workflows, question.id, said, by="callback")
             answered = True
     return answered
+
+
+class Deciding(Reader):
+    """Takes people's answers to questions, by their ids.
+
+    Attributes:
+        workflows: by name, to check edited arguments.
+    """
+
+    workflows: Mapping[str, Workflow]
+
+    def approve(
+        self,
+        id: str,  # noqa: A002 - the name that users know
+        *,
+        by: str | None = None,
+        edit: dict[str, Any] | None = None,
+        all_of_tool: bool = False,
+        result: Any = _NOT_GIVEN,
+    ) -> ApprovalView:
+        """Let a call run. Decides only; `resume` or a worker goes on.
+
+        Args:
+            id: the question's id, or that of a run with exactly one open question.
+            by: who decides.
+            edit: arguments to run instead.
+            all_of_tool: also every further call of this tool in this run.
+            result: for a call in doubt: it happened, and this is what it returned.
+
+        Raises:
+            UnknownApproval, ApprovalClosed, InvalidDecision: nothing was changed.
+        """
+        happened = {} if result is _NOT_GIVEN else {"happened": True, "result": result}
+        answer = Decision(verdict=Verdict.APPROVE, edit=edit, all_of_tool=all_of_tool, **happened)
+        return self.decide(id, answer, by=by)
+
+    def deny(
+        self,
+        id: str,  # noqa: A002 - the name that users know
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> ApprovalView:
+        """Do not let a call run; for one in doubt: it did not happen. See `approve`."""
+        return self.decide(id, Decision(verdict=Verdict.DENY, reason=reason), by=by)
+
+    def decide(
+        self,
+        id: str,  # noqa: A002 - the name that users know
+        answer: Decision,
+        *,
+        by: str | None = None,
+    ) -> ApprovalView:
+        """Give a person's whole answer to one question. See `approve`."""
+        return decide(self.store, self.workflows, id, answer, by)

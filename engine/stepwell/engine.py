@@ -1,39 +1,40 @@
 """The facade that users, the command line and the web call."""
 
+import logging
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 from ulid import ULID
 
 from stepwell import clock
-from stepwell.approval import Decision, Verdict
-from stepwell.decisions import Decider, ask, decide
+from stepwell.change import Change
+from stepwell.decisions import Decider, Deciding, ask
 from stepwell.driver import Driver
 from stepwell.errors import LeaseLost, UnknownWorkflow
+from stepwell.fork import Fate, ForkOptions, fork
 from stepwell.gate import ModelGate
 from stepwell.intervention import Raises, RunOptions, cancel, new_run, resume
 from stepwell.lease import Leases
 from stepwell.machine import State
+from stepwell.mask import LogMask, masking
 from stepwell.messages import OnText
 from stepwell.settings import Settings, load
 from stepwell.snapshot import ApprovePolicy, Snapshot
-from stepwell.store import TRIES, Store, find, inspect
+from stepwell.store import TRIES, Store
 from stepwell.store.connections import database_file
 from stepwell.submission import submit
-from stepwell.views import ApprovalView, HistoryEntry, Run, RunDetail
+from stepwell.views import RunDetail
 from stepwell.watch import OnTransition, Watch
 from stepwell.worker import Worker
 from stepwell.workflow import Workflow, model_name, registered
 
-_NOT_GIVEN: Any = object()
 
-
-class Engine:
+class Engine(Deciding):
     """Starts, drives, decides about and shows the runs of one database.
 
     Args:
@@ -55,7 +56,10 @@ class Engine:
         self.settings = settings or load()
         self.workflows = registered(workflows)
         file = database_file(str(database or self.settings.database_url))
-        self.store = Store(file, self.settings.synchronous)
+        mask = masking(self.settings.mask, self.settings.secrets)
+        self._log_mask = LogMask(mask)
+        logging.getLogger("stepwell").addFilter(self._log_mask)
+        self.store = Store(file, self.settings.synchronous, mask)
         length = self.settings.lease
         every = min(self.settings.heartbeat, length / 3)  # a beat may be late, or fail once
         self._gate = ModelGate(self.settings.model_concurrency)
@@ -71,6 +75,7 @@ class Engine:
         """Finish what is being written and close the database."""
         self._leases.close()
         self.store.close()
+        logging.getLogger("stepwell").removeFilter(self._log_mask)
 
     def submit(
         self,
@@ -178,6 +183,44 @@ class Engine:
         grace, sweep = self.settings.grace, self.settings.sweep
         Pool(worker, concurrency, limits, sweep, grace).run(until_idle=until_idle)
 
+    def fork(
+        self,
+        run: str,
+        at: int,
+        *,
+        detach: bool = False,
+        approve: Decider | None = None,
+        on_transition: OnTransition | None = None,
+        on_text: OnText | None = None,
+        **options: Unpack[ForkOptions],
+    ) -> RunDetail:
+        """Begin a new run from where another was, then drive it as `run` does.
+
+        Args:
+            run: the original's id, an unambiguous beginning of it, or "last".
+            at: after which of its transitions.
+            detach: only insert it, for `work` or a worker to drive.
+            approve: a function, as for `run`.
+            on_transition: told of every further transition.
+            on_text: gets the text of replies as it arrives.
+            options: see `ForkOptions`.
+
+        Raises:
+            UnknownRun, UnknownTransition, UnknownWorkflow: nothing was started.
+            InvalidInput, ConfigurationError: likewise.
+        """
+        number, id_ = self._number(run), str(ULID())
+
+        def begin(past: Snapshot, fate: Fate) -> Change:
+            self._check_runnable(past.run.workflow, options.get("model") or past.run.model)
+            workflow = self.workflows[past.run.workflow]
+            return fork(workflow, past, fate, id_, options, clock.now())
+
+        begun = self.store.fork(number, at, begin)
+        if detach:
+            return self._detail(begun.number)
+        return self._go_on(Watch(self.store, begun.number, on_transition, at), approve, on_text)
+
     def cancel(self, run: str, *, by: str | None = None) -> RunDetail:
         """End a run: at once if nobody drives it, else its driver does at its next record.
 
@@ -193,80 +236,6 @@ class Engine:
                 self.store.revise(number, lambda s: cancel(s, by, clock.now()), tries=1)
                 break
         return self._detail(number)
-
-    def approvals(self, run: str | None = None) -> list[ApprovalView]:
-        """The questions that wait for a person, the oldest first: one run's, or all."""
-        number = None if run is None else self._number(run)
-        with self.store.reading() as connection:
-            return inspect.approvals(connection, number, pending=True)
-
-    def approve(
-        self,
-        id: str,  # noqa: A002 - the name that users know
-        *,
-        by: str | None = None,
-        edit: dict[str, Any] | None = None,
-        all_of_tool: bool = False,
-        result: Any = _NOT_GIVEN,
-    ) -> ApprovalView:
-        """Let a call run. Decides only; `resume` or a worker goes on.
-
-        Args:
-            id: the question's id, or that of a run with exactly one open question.
-            by: who decides.
-            edit: arguments to run instead.
-            all_of_tool: also every further call of this tool in this run.
-            result: for a call in doubt: it happened, and this is what it returned.
-
-        Raises:
-            UnknownApproval, ApprovalClosed, InvalidDecision: nothing was changed.
-        """
-        happened = {} if result is _NOT_GIVEN else {"happened": True, "result": result}
-        answer = Decision(verdict=Verdict.APPROVE, edit=edit, all_of_tool=all_of_tool, **happened)
-        return self.decide(id, answer, by=by)
-
-    def deny(
-        self,
-        id: str,  # noqa: A002 - the name that users know
-        *,
-        by: str | None = None,
-        reason: str | None = None,
-    ) -> ApprovalView:
-        """Do not let a call run; for one in doubt: it did not happen. See `approve`."""
-        return self.decide(id, Decision(verdict=Verdict.DENY, reason=reason), by=by)
-
-    def decide(
-        self,
-        id: str,  # noqa: A002 - the name that users know
-        answer: Decision,
-        *,
-        by: str | None = None,
-    ) -> ApprovalView:
-        """Give a person's whole answer to one question. See `approve`."""
-        return decide(self.store, self.workflows, id, answer, by)
-
-    def get(self, run: str) -> RunDetail:
-        """One run with everything in it. `run` is an id, the beginning of one, or "last"."""
-        return self._detail(self._number(run))
-
-    def runs(
-        self, *, state: State | str | None = None, workflow: str | None = None, limit: int = 50
-    ) -> list[Run]:
-        """Runs, the newest first."""
-        with self.store.reading() as connection:
-            return inspect.runs(
-                connection,
-                clock.now(),
-                state=None if state is None else State(state),
-                workflow=workflow,
-                limit=limit,
-            )
-
-    def history(self, run: str) -> list[HistoryEntry]:
-        """Every transition of one run, in order."""
-        number = self._number(run)
-        with self.store.reading() as connection:
-            return inspect.history(connection, number)
 
     def _submit(
         self,
@@ -333,14 +302,6 @@ class Engine:
             default_model=settings.model,
             root=settings.root,
         )
-
-    def _number(self, run: str) -> int:
-        with self.store.reading() as connection:
-            return find.run_number(connection, run)
-
-    def _detail(self, number: int) -> RunDetail:
-        with self.store.reading() as connection:
-            return inspect.detail(connection, number, clock.now())
 
 
 def _ignore(_news: object) -> None:

@@ -53,6 +53,10 @@ class UnknownRun(StepwellError):
     """No run has this id, or several begin with it."""
 
 
+class UnknownTransition(StepwellError):
+    """The run has no transition of this number."""
+
+
 class UnknownApproval(StepwellError):
     """No single question is meant by this id."""
 

@@ -29,6 +29,7 @@ class Trigger(StrEnum):
     """Why a run changed."""
 
     START = "start"
+    FORK = "fork"
     REQUEST_TOOLS = "request_tools"
     ANSWER = "answer"
     CONTINUE_TURN = "continue_turn"
@@ -94,6 +95,11 @@ TRANSITIONS: tuple[tuple[Trigger, tuple[State, ...], State | None], ...] = (
 )
 
 INITIAL = State.AWAITING_MODEL
+# How a run begins. A fork goes on from where another run was, with nothing under way.
+BEGINNINGS: tuple[tuple[Trigger, tuple[State, ...]], ...] = (
+    (Trigger.START, (INITIAL,)),
+    (Trigger.FORK, (State.AWAITING_MODEL, State.DISPATCHING, State.AWAITING_APPROVAL)),
+)
 
 # Only these leave the count of attempts as it was: none moves a run forward by itself.
 KEEPS_ATTEMPT = frozenset(
@@ -142,11 +148,13 @@ def destination(source: State | None, trigger: Trigger) -> State:
 
 def mermaid() -> str:
     """The state machine as a Mermaid diagram, drawn from the same data."""
-    rows = [f"    [*] --> {INITIAL}: {Trigger.START}"]
-    labels: dict[tuple[State, State], list[str]] = {}
+    labels: dict[tuple[str, State], list[str]] = {}
+    for trigger, goals in BEGINNINGS:
+        for state in goals:
+            labels.setdefault(("[*]", state), []).append(trigger.value)
     for trigger, sources, goal in TRANSITIONS:
         for source in sources:
             labels.setdefault((source, goal or source), []).append(trigger.value)
-    rows += [f"    {a} --> {b}: {', '.join(names)}" for (a, b), names in labels.items()]
+    rows = [f"    {a} --> {b}: {', '.join(names)}" for (a, b), names in labels.items()]
     rows += [f"    {state} --> [*]" for state in State if state not in LIVE]
     return "\n".join(["stateDiagram-v2", *rows])

@@ -1,11 +1,14 @@
 """Settings: environment over `.env` over `[tool.stepwell]` in the project's pyproject.toml."""
 
+import os
+import re
 import tomllib
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from dotenv import dotenv_values
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -18,6 +21,8 @@ from pydantic_settings import (
 from stepwell.errors import ConfigurationError
 from stepwell.retry import RetryPolicy
 
+# Variables that hold a provider's key: never stored, never logged.
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 DEFAULT_DATABASE = "sqlite:///stepwell.db"
 
 
@@ -37,6 +42,7 @@ class Settings(BaseSettings):
         grace: how long a worker that has to stop waits for what is under way.
         workflow_concurrency: by workflow, how many of its runs all workers drive at once.
         model_concurrency: by model, how many of its calls one process makes at once.
+        mask: regular expressions; what they match is stored as `[masked]`.
         synchronous: SQLite's; "full" survives a power loss.
     """
 
@@ -56,6 +62,7 @@ class Settings(BaseSettings):
     grace: float = Field(default=30.0, ge=0)
     workflow_concurrency: dict[str, Annotated[int, Field(ge=1)]] = {}
     model_concurrency: dict[str, Annotated[int, Field(ge=1)]] = {}
+    mask: list[str] = []
     synchronous: Literal["full", "normal", "off"] = "full"
 
     @classmethod
@@ -71,6 +78,24 @@ class Settings(BaseSettings):
         dotenv = DotEnvSettingsSource(settings_cls, env_file=root / ".env")
         project = InitSettingsSource(settings_cls, {"root": root, **table})
         return init_settings, env_settings, dotenv, project
+
+    @field_validator("mask")
+    @classmethod
+    def _patterns(cls, patterns: list[str]) -> list[str]:
+        for pattern in patterns:
+            try:
+                found = re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+            if found.search(""):
+                raise ValueError(f"{pattern!r} matches the empty text, so it would mask everything")
+        return patterns
+
+    @property
+    def secrets(self) -> list[str]:
+        """The keys of providers that the environment or `.env` has."""
+        known = {**dotenv_values(self.root / ".env"), **os.environ}
+        return [value.strip() for name in KEYS if (value := known.get(name))]
 
     @property
     def retry_policy(self) -> RetryPolicy:

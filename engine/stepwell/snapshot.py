@@ -119,6 +119,8 @@ class RunRow:
         digest: of the workflow's definition that the last step was taken with.
         owner: number of the worker that drives it, until `lease_until`.
         cancel_requested: who asked for it, while another process drives the run.
+        forked_run, forked_seq: the number of the run that it was forked from, and after which
+            transition of it.
     """
 
     number: int
@@ -154,6 +156,8 @@ class RunRow:
     cancel_requested: str | None = None
     owner: int | None = None
     lease_until: datetime | None = None
+    forked_run: int | None = None
+    forked_seq: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +192,7 @@ class Call:
         reconciled_seq: the one that recorded that its tool could not find out what became of it.
         restarted_seq: the last one that started it again, after its outcome was lost.
         shortened_seq: the one from which on the model is shown only the result's beginning.
+        masked: these arguments are not whole, for they held a secret: they must not run.
     """
 
     number: int
@@ -206,6 +211,7 @@ class Call:
     shortened_seq: int | None = None
     fence: int | None = None
     ms: int | None = None
+    masked: bool = False
 
     def is_marked_by(self, fence: int, seq: int) -> bool:
         """Whether it was this transition, under this fence, that recorded it as running."""

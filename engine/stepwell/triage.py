@@ -13,6 +13,12 @@ from stepwell.snapshot import Approval, ApprovalStatus, ApprovePolicy, Call, Sna
 from stepwell.tools import Tool
 from stepwell.workflow import Workflow
 
+_MASKED = failure(
+    "masked_arguments",
+    "Not run: its arguments held a secret, which is not stored, and what knew them is gone.",
+    "Do not pass the secret itself; name it, and let the tool look it up.",
+)
+
 
 @dataclass(slots=True)
 class Triage:
@@ -53,7 +59,7 @@ def triage(workflow: Workflow, snapshot: Snapshot, batch: Iterable[Call]) -> Tri
         if call.status is CallStatus.RUNNING and call.fence == snapshot.run.fence:
             found.running.append(call)
         elif call.status in {CallStatus.RUNNING, CallStatus.IN_DOUBT}:
-            _sort_lost(workflow, call, found)
+            _sort_lost(workflow, snapshot, call, found)
         elif call.status is CallStatus.WAITING:
             waiting.append(call)
     for call in waiting:
@@ -63,9 +69,11 @@ def triage(workflow: Workflow, snapshot: Snapshot, batch: Iterable[Call]) -> Tri
     return found
 
 
-def _sort_lost(workflow: Workflow, call: Call, found: Triage) -> None:
+def _sort_lost(workflow: Workflow, snapshot: Snapshot, call: Call, found: Triage) -> None:
     tool = workflow.toolbox.get(call.tool)
-    if tool is not None and tool.safe_to_repeat:
+    if tool is not None and tool.read_only and call.masked:
+        found.closed.append(end(call, CallStatus.ERROR, _MASKED, snapshot.run.seq + 1))
+    elif tool is not None and tool.safe_to_repeat and not call.masked:
         found.start.append(call)
     elif tool is not None and tool.reconcile is not None and call.reconciled_seq is None:
         found.reconcile.append(call)
@@ -90,6 +98,8 @@ def _refusal(workflow: Workflow, snapshot: Snapshot, call: Call) -> Envelope | N
     tool = workflow.toolbox.get(call.tool)
     if tool is None:
         return _no_such_tool(workflow, call.tool)
+    if call.masked:
+        return _MASKED
     try:
         tool.parameters.check(call.effective)
     except ArgumentsError as error:

@@ -90,7 +90,9 @@ class ApprovalView:
         kind: "approval" (may it run?) or "in_doubt" (did it happen?).
         edited: whether a person has put other arguments in the place of the model's.
         reasoning: what the model said when it asked for the call.
-        late_outcome: of a call in doubt: what it came to after it was no longer waited for.
+        late_outcome: of a call in doubt: what it came to after it was no longer waited for; of an
+            inherited one, in the original.
+        inherited: whether the call was open where the run was forked from another.
     """
 
     id: str
@@ -111,6 +113,7 @@ class ApprovalView:
     decided_by: str | None
     reason: str | None
     all_of_tool: bool
+    inherited: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +163,14 @@ class HistoryEntry:
     error: dict[str, str] | None
 
 
+@dataclass(frozen=True, slots=True)
+class PointView:
+    """A run at one of its transitions. Of a fork: the one of the original that it went on from."""
+
+    run: str
+    at: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One run.
@@ -169,6 +180,8 @@ class Run:
         owner: the process that drives it, as "host:pid".
         stuck: whether that process is gone or silent: the next resume or worker takes over.
         not_before: nobody goes on earlier: a retry's wait, or when a question expires.
+        seq: the number of its last transition.
+        forked_from: the run that it began as a part of.
     """
 
     id: str
@@ -193,6 +206,8 @@ class Run:
     cancel_requested: str | None
     limits: LimitsView
     used: UsedView
+    seq: int
+    forked_from: PointView | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +216,7 @@ class RunDetail(Run):
 
     Attributes:
         redefined: the transitions from which on the workflow's definition was another one.
+        forks: the runs that were forked from it.
     """
 
     messages: tuple[MessageView, ...]
@@ -208,3 +224,42 @@ class RunDetail(Run):
     approvals: tuple[ApprovalView, ...]
     trace: tuple[TraceStep, ...]
     redefined: tuple[int, ...]
+    forks: tuple[PointView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One word about a run that is not the same on both sides, such as `used.turns`."""
+
+    name: str
+    left: Any
+    right: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallDifference:
+    """One call that is not the same on both sides, or is there on one only."""
+
+    number: int
+    left: CallView | None
+    right: CallView | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptDifference:
+    """How two transcripts differ: after so many common messages, what only one of them has."""
+
+    common: int
+    left: tuple[MessageView, ...]
+    right: tuple[MessageView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDiff:
+    """What differs between two runs, or between one and itself at an earlier time; no more."""
+
+    left: PointView
+    right: PointView
+    changed: tuple[Difference, ...]
+    transcript: TranscriptDifference
+    calls: tuple[CallDifference, ...]

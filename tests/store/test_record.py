@@ -63,6 +63,7 @@ def test_a_transition_is_written_with_all_that_belongs_to_it(run: Stepping, file
         "full_result": 0,
         "message": 2,
         "call": 2,
+        "call_version": 0,
         "approval": 1,
         "note": 2,
     }

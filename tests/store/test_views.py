@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from stepwell import Verdict
 from stepwell.store import Store
+from stepwell.store.views import VIEWS
 from tests.store.stepping import Stepping
 
 ISO = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -43,7 +45,7 @@ def times(rows: Rows) -> list[Any]:
     return [v for row in rows for k, v in row.items() if k.endswith(names) and v is not None]
 
 
-@pytest.mark.parametrize("view", ["run_overview", "run_timeline", "transcript", "pending_approval"])
+@pytest.mark.parametrize("view", sorted(VIEWS))
 def test_a_view_speaks_of_runs_by_id_and_of_times_in_iso(
     run: Stepping, file: Path, view: str
 ) -> None:
@@ -108,6 +110,29 @@ def test_pending_approval(run: Stepping, file: Path) -> None:
     assert (row["id"], row["call"], row["tool"]) == (f"{id_}-q1", f"{id_}-2", "wire")
     assert (json.loads(row["arguments"]), row["reasoning"]) == ({"amount": 5}, "She is owed 5.")
     assert row["expires_at"] > row["asked_at"]
+
+
+def test_tool_call(run: Stepping, file: Path) -> None:
+    rows = select(file, "SELECT * FROM tool_call ORDER BY number")
+    names = ("tool", "status", "ms", "requested_seq", "finished_seq", "edited")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("look", "ok", 7, 2, 3, 0),
+        ("wire", "waiting", None, 2, None, 0),
+    ]
+    assert json.loads(rows[0]["result"]) == "found"
+    assert rows[0]["requested_at"] <= rows[0]["started_at"] <= rows[0]["finished_at"]
+    assert (rows[1]["started_at"], rows[1]["finished_at"], rows[1]["result"]) == (None, None, None)
+
+
+def test_approval_history(run: Stepping, file: Path) -> None:
+    [row] = select(file, "SELECT * FROM approval_history")
+    assert (row["status"], row["decided_at"], row["seconds_waited"]) == ("pending", None, None)
+    run.record(run.answered(1, Verdict.DENY, "bob", reason="no"), driven=False)
+    [row] = select(file, "SELECT * FROM approval_history")
+    assert (row["tool"], row["status"], row["decided_by"], row["reason"]) == (
+        "wire", "denied", "bob", "no",
+    )  # fmt: skip
+    assert row["seconds_waited"] >= 0
 
 
 def test_costs_are_dollars(store: Store, file: Path) -> None:

@@ -32,6 +32,8 @@ class _Log(logging.Handler):
 
         error = record.exc_info[1] if record.exc_info else None
         why = f" {type(error).__name__}: {error}" if error else ""
+        if record.exc_text and not error:  # masked
+            why = f" {record.exc_text.splitlines()[-1]}"
         say(f"{record.getMessage()}{why}", style="yellow")
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import database, decisions, drive, health, look, work
+from stepwell.cli import compare, database, decisions, drive, forks, health, look, work
 
 app = typer.Typer(
     name="stepwell",
@@ -18,10 +18,12 @@ app = typer.Typer(
 for command in (
     drive.run,
     drive.resume,
+    forks.fork,
     work.worker,
     look.runs,
     look.show,
     look.history,
+    compare.diff,
     decisions.approvals,
     decisions.approve,
     decisions.deny,

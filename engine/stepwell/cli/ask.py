@@ -47,10 +47,16 @@ def describe(question: ApprovalView) -> str:
 
 def _body(question: ApprovalView) -> list[str]:
     lines = []
-    if question.kind == ApprovalKind.IN_DOUBT:
+    in_doubt = question.kind == ApprovalKind.IN_DOUBT
+    if question.inherited and in_doubt:
+        lines.append("It began in the original, or in another fork of it: it may have happened.")
+    elif question.inherited:
+        lines.append("The original, or another fork of it, may run it as well.")
+    elif in_doubt:
         lines.append("The call had started when it was cut off: it may have happened, or not.")
     if question.late_outcome is not None:
-        lines.append(f"After it was given up it came to: {dumps(question.late_outcome)}")
+        when = "There" if question.inherited else "After it was given up"
+        lines.append(f"{when} it came to: {dumps(question.late_outcome)}")
     if question.reasoning:
         # Indented, so that no line of it can pass for one of ours.
         lines.append("The model said: " + question.reasoning.replace("\n", "\n    "))

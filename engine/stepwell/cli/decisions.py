@@ -12,6 +12,7 @@ from stepwell.cli.options import (
     JsonOption,
     QuestionArgument,
     RunArgument,
+    json_value,
     person,
 )
 from stepwell.cli.output import one_line, say, write, write_json
@@ -64,7 +65,7 @@ def approve(
     if edit is not None:
         options["edit"] = _object("--edit", edit)
     if result is not None:
-        options["result"] = _value("--result", result)
+        options["result"] = json_value("--result", result)
     with engine(app, needs_workflows=edit is not None) as opened:
         decided = opened.approve(id, by=person(by), **options)
     _report(decided, json=json)
@@ -110,15 +111,8 @@ def _report(decided: ApprovalView, *, json: bool) -> None:
     say(f"`stepwell resume {decided.run}` goes on.")
 
 
-def _value(option: str, text: str) -> Any:
-    try:
-        return json_module.loads(text)
-    except json_module.JSONDecodeError as error:
-        raise InvalidInput(f"{option} is not JSON: {error}.", "Quote it: '{\"a\": 1}'.") from error
-
-
 def _object(option: str, text: str) -> dict[str, Any]:
-    value = _value(option, text)
+    value = json_value(option, text)
     if not isinstance(value, dict):
         raise InvalidInput(f"{option} takes a JSON object.", "Such as '{\"a\": 1}'.")
     return value

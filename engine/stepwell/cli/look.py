@@ -62,12 +62,16 @@ def show(
     trace: Annotated[
         bool, typer.Option("--trace", help="Reasoning, calls and observations by step.")
     ] = False,
+    at: Annotated[
+        int | None,
+        typer.Option(min=1, max=10**9, metavar="N", help="As it was after transition N."),
+    ] = None,
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
     """Show RUN: where it stands, what was said, what was called, what a person decided."""
     with engine(app) as opened:
-        found = opened.get(run)
+        found = opened.get(run, at=at)
     if json:
         write_json(found)
     elif trace:

@@ -1,11 +1,13 @@
 """The options that many commands share, each written once."""
 
 import getpass
-from typing import Annotated
+import json
+from typing import Annotated, Any
 
 import typer
 
 from stepwell.envelope import clean
+from stepwell.errors import InvalidInput
 
 AppOption = Annotated[
     str | None,
@@ -47,6 +49,18 @@ QuestionArgument = Annotated[
         help="A question's id, or a run's id or 'last' with exactly one question.", metavar="ID"
     ),
 ]
+
+
+def json_value(option: str, text: str) -> Any:
+    """What an option was given as JSON.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"{option} is not JSON: {error}.", "Quote it: '{\"a\": 1}'.") from error
 
 
 def person(by: str | None) -> str:

@@ -64,6 +64,9 @@ def _head(run: RunDetail) -> None:
     ]
     facts += [f"cost {used.cost} USD"] if used.cost else []
     facts += [f"{name} {value}" for name, value in (("key", run.key), ("user", run.user)) if value]
+    facts += [f"transition {run.seq}"]
+    facts += [f"forked from {o.run} at {o.at}" for o in (run.forked_from,) if o]
+    facts += [f"forked as {fork.run} at {fork.at}" for fork in run.forks]
     facts += [f"defined anew at transition {seq}" for seq in run.redefined]
     facts += [f"driven by {run.owner}"] if run.owner else []
     if run.not_before:

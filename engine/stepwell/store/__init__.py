@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
@@ -17,17 +18,31 @@ from stepwell import clock
 from stepwell.change import Change
 from stepwell.envelope import Envelope
 from stepwell.errors import DatabaseMoved, KeyConflict, LeaseLost, StoreError
+from stepwell.fork import Fate
 from stepwell.machine import State
+from stepwell.mask import Mask
 from stepwell.offer import Today
 from stepwell.owner import this_process
 from stepwell.snapshot import RunRow, Snapshot
-from stepwell.store import claim, connections, forking, load, record, schema, today
+from stepwell.store import (
+    claim,
+    connections,
+    copies,
+    forking,
+    load,
+    past,
+    record,
+    schema,
+    today,
+)
 from stepwell.store.claim import Owned
 from stepwell.store.committer import Committer
 from stepwell.store.tables import run
 
 T = TypeVar("T")
+Forking = Callable[[Snapshot, Fate], Change]
 TRIES = 20
+_NOTHING = Mask()
 
 
 class Store:
@@ -36,13 +51,15 @@ class Store:
     Args:
         file: the SQLite file; it and its folder are made where they are missing.
         synchronous: SQLite's pragma of that name.
+        mask: what is replaced in every text before it is written.
 
     Raises:
         SchemaTooNew, StoreError: the file cannot be used; it was not touched.
     """
 
-    def __init__(self, file: Path, synchronous: str = "full") -> None:
+    def __init__(self, file: Path, synchronous: str = "full", mask: Mask = _NOTHING) -> None:
         self.file = file.absolute()
+        self.mask = mask
         self._synchronous = synchronous
         self._left_behind: list[object] = []
         schema.check(file)
@@ -133,10 +150,34 @@ class Store:
         if until is not None:
             owned = replace(change.run, owner=self.worker(), fence=1, lease_until=until)
             change = replace(change, run=owned)
-        begun = _value(self._write(lambda cursor: record.begin(cursor, change, None)))
+        stored = self.mask.change(change)
+        begun = _value(self._write(lambda cursor: record.begin(cursor, stored, None)))
         snapshot = Snapshot(begun)
         snapshot.extend(change.messages)
         return snapshot
+
+    def fork(self, number: int, at: int, how: Forking) -> RunRow:
+        """Begin a run as a copy of another up to one of its transitions.
+
+        Args:
+            number: the original's.
+            at: which transition.
+            how: makes the first transition, of the original as it was and its calls' fate since.
+
+        Raises:
+            UnknownTransition: the original has none of that number.
+            LeaseLost: it changed at every try; nothing was written.
+        """
+        tries = TRIES
+        while True:
+            with self.reading() as connection:
+                then = past.snapshot(past.rewound(connection, number, at))
+                seen = copies.family(connection, number)
+            change = self.mask.change(how(then, seen.fate))
+            begun = self._write(partial(copies.fork, change=change, seen=seen))
+            tries -= 1
+            if tries <= 0 or not isinstance(begun, LeaseLost):
+                return _value(begun)
 
     def record(self, snapshot: Snapshot, change: Change, *, driven: bool = True) -> None:
         """Record one transition and take it into `snapshot`; both or neither.
@@ -151,7 +192,8 @@ class Store:
             StoreBusy, StoreFull, StoreError: nothing was written.
         """
         worker = self.worker() if driven else None
-        snapshot.run = _value(self._write(lambda cursor: record.record(cursor, change, worker)))
+        stored = self.mask.change(change)
+        snapshot.run = _value(self._write(lambda cursor: record.record(cursor, stored, worker)))
         change.apply(snapshot)
 
     def revise(
@@ -233,7 +275,8 @@ class Store:
 
     def keep_late(self, number: int, call: int, outcome: Envelope) -> None:
         """Keep what a call came to after it was given up, as evidence."""
-        self._write(lambda cursor: claim.keep_late(cursor, number, call, outcome))
+        kept = self.mask.value(outcome)
+        self._write(lambda cursor: claim.keep_late(cursor, number, call, kept))
 
     def owned(self, number: int | None = None) -> list[Owned]:
         """Every run that has an owner, or the one asked for."""

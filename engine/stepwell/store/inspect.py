@@ -9,11 +9,21 @@ from typing import Any
 from sqlalchemy import Connection, Integer, Label, RowMapping, bindparam, func, select, text
 
 from stepwell.envelope import dumps
+from stepwell.history import Row
 from stepwell.machine import CallStatus, State
 from stepwell.owner import Owner
-from stepwell.snapshot import ApprovalKind, ApprovalStatus
+from stepwell.snapshot import ApprovalStatus
 from stepwell.store.claim import Owned
-from stepwell.store.tables import approval, call, full_result, message, run, transition, worker
+from stepwell.store.tables import (
+    approval,
+    call,
+    call_version,
+    full_result,
+    message,
+    run,
+    transition,
+    worker,
+)
 from stepwell.store.types import milliseconds
 from stepwell.views import (
     ApprovalView,
@@ -22,6 +32,7 @@ from stepwell.views import (
     HistoryEntry,
     LimitsView,
     MessageView,
+    PointView,
     Run,
     RunDetail,
     TraceStep,
@@ -52,13 +63,26 @@ _REDEFINED = text("""
 # Built once: to build a statement costs more than to execute it.
 _NUMBER = bindparam("number", type_=Integer())
 _FIRST = message.alias("first")
+_ORIGIN = run.alias("origin")
 _RUNS = (
-    select(run, message.c.text.label("input"), _parallel_turns(), *_OWNER)
+    select(
+        run,
+        message.c.text.label("input"),
+        _ORIGIN.c.id.label("origin"),
+        _parallel_turns(),
+        *_OWNER,
+    )
+    .outerjoin(_ORIGIN, _ORIGIN.c.number == run.c.forked_run)
     .join(message, (message.c.run == run.c.number) & (message.c.number == 1))
     .outerjoin(worker, worker.c.number == run.c.owner)
 )
-_RUN = _RUNS.where(run.c.number == _NUMBER)
-_CALLS = (
+RUN = _RUNS.where(run.c.number == _NUMBER)
+_FORKS = (
+    select(run.c.id, run.c.forked_seq)
+    .where(run.c.forked_run == _NUMBER, run.c.forked_run.is_not(None))
+    .order_by(run.c.number)
+)
+CALLS = (
     select(call, full_result.c.text.label("full_result"))
     .outerjoin(
         full_result, (full_result.c.run == call.c.run) & (full_result.c.call == call.c.number)
@@ -66,7 +90,7 @@ _CALLS = (
     .where(call.c.run == _NUMBER)
     .order_by(call.c.number)
 )
-_MESSAGES = select(message).where(message.c.run == _NUMBER).order_by(message.c.number)
+MESSAGES = select(message).where(message.c.run == _NUMBER).order_by(message.c.number)
 _APPROVALS = (
     select(
         approval,
@@ -77,6 +101,7 @@ _APPROVALS = (
         call.c.late_outcome,
         func.coalesce(call.c.edited, call.c.arguments).label("shown"),
         call.c.edited.is_not(None).label("edited"),
+        (approval.c.asked_seq == func.coalesce(run.c.forked_seq, -1) + 1).label("inherited"),
         func.coalesce(message.c.reasoning, func.nullif(message.c.text, "")).label("reasoning"),
     )
     .join(run, run.c.number == approval.c.run)
@@ -90,7 +115,7 @@ _APPROVALS = (
     )
     .order_by(approval.c.asked_at, approval.c.run, approval.c.number)
 )
-_APPROVALS_OF_RUN = _APPROVALS.where(approval.c.run == _NUMBER)
+APPROVALS_OF_RUN = _APPROVALS.where(approval.c.run == _NUMBER)
 
 
 def runs(
@@ -120,29 +145,55 @@ def input_of(connection: Connection, number: int) -> str:
 def detail(connection: Connection, number: int, now: datetime) -> RunDetail:
     """One run with everything in it."""
     one = {"number": number}
-    row = connection.execute(_RUN, one).mappings().one()
+    row = connection.execute(RUN, one).mappings().one()
+    return assemble(
+        row,
+        connection.execute(MESSAGES, one).mappings().all(),
+        connection.execute(CALLS, one).mappings().all(),
+        connection.execute(APPROVALS_OF_RUN, one).mappings().all(),
+        now,
+        redefined=tuple(connection.execute(_REDEFINED, {"run": number}).scalars()),
+        forked=forks(connection, number),
+    )
+
+
+def assemble(
+    row: Row,
+    messages: Sequence[Row],
+    calls: Sequence[Row],
+    questions: Sequence[Row],
+    now: datetime,
+    *,
+    redefined: tuple[int, ...],
+    forked: tuple[PointView, ...],
+) -> RunDetail:
+    """What people are shown of the run that these rows are."""
     columns = _run_columns(row, now)
     id_ = columns["id"]
-    lines = connection.execute(_CALLS, one).mappings().all()
-    messages = connection.execute(_MESSAGES, one).mappings().all()
-    by_request: dict[int, list[RowMapping]] = defaultdict(list)
-    for line in lines:
+    by_request: dict[int, list[Row]] = defaultdict(list)
+    for line in calls:
         by_request[line["requested_seq"]].append(line)
     return RunDetail(
         **columns,
         messages=tuple(_messages(id_, messages, by_request)),
-        calls=tuple(_call(id_, line) for line in lines),
-        approvals=tuple(approvals(connection, number)),
+        calls=tuple(_call(id_, line) for line in calls),
+        approvals=tuple(_approval(question) for question in questions),
         trace=tuple(_trace(id_, messages, by_request)),
-        redefined=tuple(connection.execute(_REDEFINED, {"run": number}).scalars()),
+        redefined=redefined,
+        forks=forked,
     )
+
+
+def forks(connection: Connection, number: int) -> tuple[PointView, ...]:
+    """The runs that were forked from this one, the oldest first."""
+    return tuple(PointView(*found) for found in connection.execute(_FORKS, {"number": number}))
 
 
 def approvals(
     connection: Connection, number: int | None, *, pending: bool = False
 ) -> list[ApprovalView]:
     """Questions, the oldest first: one run's, or all."""
-    query = _APPROVALS if number is None else _APPROVALS_OF_RUN
+    query = _APPROVALS if number is None else APPROVALS_OF_RUN
     if pending:
         query = query.where(approval.c.status == ApprovalStatus.PENDING.value)
     one = {} if number is None else {"number": number}
@@ -153,13 +204,13 @@ def history(connection: Connection, number: int, after: int = 0) -> list[History
     """Every transition of one run that came after number `after`, in order."""
     ((id_,),) = connection.execute(select(run.c.id).where(run.c.number == number)).all()
     steps: dict[int, list[CallStep]] = defaultdict(list)
-    doubted: dict[int, list[RowMapping]] = defaultdict(list)
-    for question in connection.execute(_APPROVALS_OF_RUN, {"number": number}).mappings():
-        if question["kind"] == ApprovalKind.IN_DOUBT.value:
-            doubted[question["call"]].append(question)
+    in_between: dict[int, list[RowMapping]] = defaultdict(list)
+    versions = select(call_version).where(call_version.c.run == number)
+    for version in connection.execute(versions).mappings():
+        in_between[version["call"]].append(version)
     lines = select(call).where(call.c.run == number).order_by(call.c.number)
     for line in connection.execute(lines).mappings():
-        for seq, status in _steps(line, doubted[line["number"]]).items():
+        for seq, status in _steps(line, in_between[line["number"]]).items():
             step = CallStep(id=f"{id_}-{line['number']}", tool=line["tool"], status=status)
             steps[seq].append(step)
     query = (
@@ -171,7 +222,7 @@ def history(connection: Connection, number: int, after: int = 0) -> list[History
     return [_entry(row, steps[row["seq"]]) for row in connection.execute(query).mappings()]
 
 
-def _run_columns(row: RowMapping, now: datetime) -> dict[str, Any]:
+def _run_columns(row: Row, now: datetime) -> dict[str, Any]:
     columns = {name: row[name] for name in _NAMES if name in row}
     owner = _owner(row)
     stuck = False
@@ -181,28 +232,29 @@ def _run_columns(row: RowMapping, now: datetime) -> dict[str, Any]:
     return columns | {
         "owner": f"{owner.host}:{owner.pid}" if owner else None,
         "stuck": stuck,
+        "forked_from": PointView(row["origin"], row["forked_seq"]) if row["origin"] else None,
         "limits": LimitsView(**{f.name: row[f.name] for f in fields(LimitsView)}),
         "used": UsedView(**{f.name: row[f.name] for f in fields(UsedView)}),
     }
 
 
-def _owner(row: RowMapping) -> Owner | None:
+def _owner(row: Row) -> Owner | None:
     if row["worker_number"] is None:
         return None
     return Owner(**{name: row[f"worker_{name}"] for name in Owner.__slots__})
 
 
-def _call(run_id: str, row: RowMapping) -> CallView:
+def _call(run_id: str, row: Row) -> CallView:
     id_ = f"{run_id}-{row['number']}"
     same = {f.name: row[f.name] for f in fields(CallView) if f.name in row}
     return CallView(**same | {"id": id_, "idempotency_key": id_, "edited_arguments": row["edited"]})
 
 
 def _messages(
-    run_id: str, rows: Sequence[RowMapping], calls: dict[int, list[RowMapping]]
+    run_id: str, rows: Sequence[Row], calls: dict[int, list[Row]]
 ) -> Iterable[MessageView]:
     """The transcript: each reply is followed by the results of its calls, or of a plan's."""
-    said: dict[int, list[RowMapping]] = defaultdict(list)
+    said: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
         said[row["seq"]].append(row)
     for seq in sorted({*said, *calls}):
@@ -218,7 +270,7 @@ def _messages(
             yield from _results(run_id, calls[seq])
 
 
-def _results(run_id: str, calls: Sequence[RowMapping]) -> Iterable[MessageView]:
+def _results(run_id: str, calls: Sequence[Row]) -> Iterable[MessageView]:
     for line in calls:
         if line["outcome"] is not None:
             yield MessageView(
@@ -230,9 +282,7 @@ def _results(run_id: str, calls: Sequence[RowMapping]) -> Iterable[MessageView]:
             )
 
 
-def _trace(
-    run_id: str, rows: Sequence[RowMapping], calls: dict[int, list[RowMapping]]
-) -> Iterable[TraceStep]:
+def _trace(run_id: str, rows: Sequence[Row], calls: dict[int, list[Row]]) -> Iterable[TraceStep]:
     replies = {row["seq"]: row for row in rows if row["role"] == "assistant"}
     asked = [seq for seq, lines in calls.items() if lines]
     for step, seq in enumerate(sorted({*replies, *asked}), 1):
@@ -258,7 +308,7 @@ def _trace(
                 )
 
 
-def _approval(row: RowMapping) -> ApprovalView:
+def _approval(row: Row) -> ApprovalView:
     same = {f.name: row[f.name] for f in fields(ApprovalView) if f.name in row}
     id_ = row["run_id"]
     return ApprovalView(
@@ -272,23 +322,18 @@ def _approval(row: RowMapping) -> ApprovalView:
     )
 
 
-def _steps(line: RowMapping, doubted: Sequence[RowMapping]) -> dict[int, str]:
+def _steps(line: Row, in_between: Sequence[Row]) -> dict[int, str]:
     """What each transition that touched a call made of it; a later status hides an earlier one."""
-    running, waiting = CallStatus.RUNNING.value, CallStatus.WAITING.value
-    in_doubt = CallStatus.IN_DOUBT.value
     made = [
-        (line["requested_seq"], waiting),
-        (line["started_seq"], running),
-        (line["restarted_seq"], running),
-        (line["reconciled_seq"], in_doubt),
-        *((question["asked_seq"], in_doubt) for question in doubted),
-        *((question["decided_seq"], waiting) for question in doubted),
+        (line["requested_seq"], CallStatus.WAITING.value),
+        (line["started_seq"], CallStatus.RUNNING.value),
+        *((version["seq"], version["status"]) for version in in_between),
         (line["finished_seq"], line["status"]),
     ]
     return {seq: status for seq, status in made if seq is not None}
 
 
-def _entry(row: RowMapping, calls: list[CallStep]) -> HistoryEntry:
+def _entry(row: Row, calls: list[CallStep]) -> HistoryEntry:
     same = {f.name: row[f.name] for f in fields(HistoryEntry) if f.name in row}
     owner = _owner(row)
     usage = None

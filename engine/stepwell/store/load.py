@@ -1,9 +1,13 @@
 """Reading a run whole, once, as its driver needs it."""
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, Integer, bindparam, select
 
+from stepwell.change import WHOLE
+from stepwell.history import Row
 from stepwell.messages import Usage
 from stepwell.snapshot import Call, Snapshot, StoredMessage
 from stepwell.store import rows
@@ -31,7 +35,7 @@ _REPORTED = (
     .where(
         transition.c.run == _NUMBER,
         transition.c.input_tokens > 0,
-        transition.c.trigger.in_(["request_tools", "answer", "continue_turn"]),
+        transition.c.trigger.in_(sorted(WHOLE)),
     )
     .order_by(transition.c.seq.desc())
     .limit(1)
@@ -42,23 +46,47 @@ _NOTES = select(note.c.text).where(note.c.run == _NUMBER).order_by(note.c.number
 def load(connection: Connection, number: int) -> Snapshot:
     """The run as it was last recorded: what its transitions made of it, one after the other."""
     one = {"number": number}
-    row = connection.execute(_RUN, one).mappings().one()
+    snapshot = assemble(
+        connection.execute(_RUN, one).mappings().one(),
+        connection.execute(_MESSAGES, one).mappings(),
+        connection.execute(_CALLS, one).mappings(),
+        connection.execute(_APPROVALS, one).mappings(),
+        connection.execute(_REPORTED, one).first(),
+    )
+    snapshot.blanket.update(connection.execute(_BLANKET, one).scalars())
+    snapshot.notes.extend(connection.execute(_NOTES, one).scalars())
+    return snapshot
+
+
+def assemble(
+    row: Row,
+    said: Iterable[Row],
+    asked: Iterable[Row],
+    questions: Iterable[Row],
+    reported: Sequence[Any] | None,
+) -> Snapshot:
+    """The run that these rows are, all but its notes and its approvals for whole tools.
+
+    Args:
+        row: of the run itself.
+        said: its messages.
+        asked: its calls.
+        questions: its approvals.
+        reported: the transition and the tokens of the last request that was the whole transcript.
+    """
     snapshot = Snapshot(run=rows.run_row(row))
     calls: dict[int, list[Call]] = defaultdict(list)
-    for line in connection.execute(_CALLS, one).mappings():
+    for line in asked:
         calls[line["requested_seq"]].append(rows.stored_call(line))
     messages: dict[int, list[StoredMessage]] = defaultdict(list)
-    for line in connection.execute(_MESSAGES, one).mappings():
+    for line in said:
         messages[line["seq"]].append(rows.stored_message(line))
-    reported = connection.execute(_REPORTED, one).first()
     for seq in sorted({*messages, *calls}):
         usage = Usage(*reported[1:]) if reported and reported[0] == seq else None
         snapshot.extend(messages[seq], calls[seq], usage=usage)
-    for line in connection.execute(_APPROVALS, one).mappings():
+    for line in questions:
         question = rows.stored_approval(line)
         snapshot.questions = question.number
         if question.call in snapshot.batch:
             snapshot.approvals[question.number] = question
-    snapshot.blanket.update(connection.execute(_BLANKET, one).scalars())
-    snapshot.notes.extend(connection.execute(_NOTES, one).scalars())
     return snapshot

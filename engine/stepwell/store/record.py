@@ -12,12 +12,23 @@ from stepwell.machine import LIVE
 from stepwell.snapshot import RunRow
 from stepwell.store import rows
 from stepwell.store.prepared import Prepared, insert
-from stepwell.store.tables import approval, call, full_result, message, note, run, transition
+from stepwell.store.tables import (
+    approval,
+    call,
+    call_version,
+    full_result,
+    message,
+    note,
+    run,
+    transition,
+)
 from stepwell.store.types import milliseconds
 
 # Written by others than the driver: by claims, heartbeats, cancels.
 _NOT_THE_DRIVERS = {"owner", "lease_until", "cancel_requested"}
-_FIXED = {"number", "id", "workflow", "key", "user", "approve", "created_at"}
+_FIXED = {
+    "number", "id", "workflow", "key", "user", "approve", "created_at", "forked_run", "forked_seq",
+}  # fmt: skip
 _CHANGING = [c for c in run.c if c.name not in _FIXED | _NOT_THE_DRIVERS]
 
 _guarded = (
@@ -44,6 +55,7 @@ _INSERT_RUN = insert(run)
 _INSERT_TRANSITION = insert(transition)
 _INSERT_MESSAGE = insert(message)
 _INSERT_CALL = insert(call)
+_INSERT_CALL_VERSION = insert(call_version)
 _INSERT_FULL_RESULT = insert(full_result)
 _INSERT_APPROVAL = insert(approval)
 _INSERT_NOTE = insert(note)
@@ -57,6 +69,7 @@ _CALL_CHANGES = (
     "finished_seq",
     "fence",
     "ms",
+    "masked",
 )
 _UPDATE_CALL = Prepared(
     update(call)
@@ -105,7 +118,7 @@ def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow
             f"Run {before.id} has moved on: somebody else drives it, or has changed it.",
             f"See `stepwell history {before.id}`.",
         )
-    _append(cursor, change, before.number, worker)
+    append(cursor, change, before.number, worker)
     ((cancel_requested,),) = found
     if cancel_requested == after.cancel_requested:
         return after
@@ -120,12 +133,19 @@ def begin(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow 
         found = cursor.execute(taken, (new.workflow, new.key)).fetchone()
         if found:
             return KeyConflict(f"Run {found[0]} of {new.workflow} has the key {new.key!r} already.")
+    run = insert_run(cursor, new)
+    append(cursor, change, run.number, worker)
+    return run
+
+
+def insert_run(cursor: sqlite3.Cursor, new: RunRow) -> RunRow:
+    """Write a run's own row: the run with the number that it was given."""
     ((number,),) = _INSERT_RUN.execute(cursor, rows.run_values(new)).fetchall()
-    _append(cursor, change, number, worker)
     return replace(new, number=number)
 
 
-def _append(cursor: sqlite3.Cursor, change: Change, number: int, worker: int | None) -> None:
+def append(cursor: sqlite3.Cursor, change: Change, number: int, worker: int | None) -> None:
+    """Write all that a change adds to a run, and the calls and questions that it updates."""
     seq = change.run.seq
     _INSERT_TRANSITION.execute(cursor, rows.transition_values(change, number, worker))
     for one_message in change.messages:
@@ -136,6 +156,8 @@ def _append(cursor: sqlite3.Cursor, change: Change, number: int, worker: int | N
             _INSERT_CALL.execute(cursor, values)
         else:
             _UPDATE_CALL.execute(cursor, values | {"run_": number, "number_": one_call.number})
+            if one_call.started_seq not in {None, seq} and not one_call.status.final:
+                _INSERT_CALL_VERSION.execute(cursor, rows.version_values(one_call, number, seq))
         if one_call.full_result is not None:
             row = {"run": number, "call": one_call.number, "text": one_call.full_result}
             _INSERT_FULL_RESULT.execute(cursor, row)
@@ -149,11 +171,15 @@ def _append(cursor: sqlite3.Cursor, change: Change, number: int, worker: int | N
         numbers = dumps(list(change.shortened))
         cursor.execute(_SHORTEN, {"seq": seq, "run": number, "numbers": numbers})
     if change.notes:
-        count = "SELECT count(*) FROM note WHERE run = ?"
-        ((present,),) = cursor.execute(count, (number,)).fetchall()
-        for place, text in enumerate(change.notes, present + 1):
-            row = {"run": number, "number": place, "seq": seq, "text": text}
-            _INSERT_NOTE.execute(cursor, row)
+        _append_notes(cursor, change, number)
+
+
+def _append_notes(cursor: sqlite3.Cursor, change: Change, number: int) -> None:
+    count = "SELECT count(*) FROM note WHERE run = ?"
+    ((present,),) = cursor.execute(count, (number,)).fetchall()
+    for place, text in enumerate(change.notes, present + 1):
+        row = {"run": number, "number": place, "seq": change.run.seq, "text": text}
+        _INSERT_NOTE.execute(cursor, row)
 
 
 def _is_there_already(cursor: sqlite3.Cursor, change: Change, worker: int) -> bool:

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import RowMapping
-
 from stepwell.change import Change
+from stepwell.history import Row
 from stepwell.machine import CallStatus, State
 from stepwell.snapshot import (
     Approval,
@@ -21,6 +20,17 @@ from stepwell.snapshot import (
 )
 
 _USED = ("turns", "tool_calls", "input_tokens", "cached_tokens", "output_tokens", "cost")
+# Columns of a run that change seldom: a transition that sets one says so.
+SET = (
+    "model",
+    "max_turns",
+    "max_tool_calls",
+    "max_tokens",
+    "max_cost",
+    "max_seconds",
+    "window",
+    "overflow_at",
+)
 
 
 def run_values(run: RunRow) -> dict[str, Any]:
@@ -63,10 +73,12 @@ def run_values(run: RunRow) -> dict[str, Any]:
         "created_at": run.created_at,
         "updated_at": run.updated_at,
         "finished_at": run.finished_at,
+        "forked_run": run.forked_run,
+        "forked_seq": run.forked_seq,
     }
 
 
-def run_row(row: RowMapping) -> RunRow:
+def run_row(row: Row) -> RunRow:
     """A run as it is stored."""
     columns: dict[str, Any] = {k: row[k] for k in RunRow.__slots__ if k in row}
     return RunRow(
@@ -106,7 +118,24 @@ def transition_values(change: Change, number: int, worker: int | None) -> dict[s
         "output_tokens": usage.output_tokens if usage else None,
         "cost": usage.cost if usage else None,
         "error": change.error.as_json() if change.error else None,
+        "turns": run.used.turns,
+        "tool_calls": run.used.tool_calls,
+        "active_ms": run.active_ms,
+        "sets": _sets(change),
     }
+
+
+def _sets(change: Change) -> dict[str, Any] | None:
+    """The run's columns that this transition set and that no other row tells."""
+    before, run = change.before, change.run
+    found = {n: getattr(run, n) for n in SET if not before or getattr(before, n) != getattr(run, n)}
+    if found.get("max_cost") is not None:
+        found["max_cost"] = str(found["max_cost"])
+    told = {change.messages[-1].text} if change.messages else set()
+    told |= {change.error.message} if change.error else set()
+    if run.answer is not None and run.answer not in told:
+        found["answer"] = run.answer
+    return found or None
 
 
 def message_values(message: StoredMessage, run: int) -> dict[str, Any]:
@@ -124,7 +153,7 @@ def message_values(message: StoredMessage, run: int) -> dict[str, Any]:
     }
 
 
-def stored_message(row: RowMapping) -> StoredMessage:
+def stored_message(row: Row) -> StoredMessage:
     """A message as it is stored."""
     columns: dict[str, Any] = {k: row[k] for k in StoredMessage.__slots__}
     return StoredMessage(**columns | {"role": Role(row["role"])})
@@ -150,13 +179,29 @@ def call_values(call: Call, run: int) -> dict[str, Any]:
         "fence": call.fence,
         "ms": call.ms,
         "late_outcome": None,
+        "masked": call.masked or None,
     }
 
 
-def stored_call(row: RowMapping) -> Call:
+def version_values(call: Call, run: int, seq: int) -> dict[str, Any]:
+    """What a call was after transition `seq`."""
+    return {
+        "run": run,
+        "call": call.number,
+        "seq": seq,
+        "status": call.status.value,
+        "restarted_seq": call.restarted_seq,
+        "reconciled_seq": call.reconciled_seq,
+        "fence": call.fence,
+        "ms": call.ms,
+    }
+
+
+def stored_call(row: Row) -> Call:
     """A call as it is stored, without its uncut result."""
     columns: dict[str, Any] = {k: row[k] for k in Call.__slots__ if k in row}
-    return Call(**columns | {"status": CallStatus(row["status"])})
+    own = {"status": CallStatus(row["status"]), "masked": bool(row["masked"])}
+    return Call(**columns | own)
 
 
 def approval_values(approval: Approval, run: int) -> dict[str, Any]:
@@ -179,7 +224,7 @@ def approval_values(approval: Approval, run: int) -> dict[str, Any]:
     }
 
 
-def stored_approval(row: RowMapping) -> Approval:
+def stored_approval(row: Row) -> Approval:
     """A question as it is stored."""
     columns: dict[str, Any] = {k: row[k] for k in Approval.__slots__}
     kind, status = ApprovalKind(row["kind"]), ApprovalStatus(row["status"])

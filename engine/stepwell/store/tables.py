@@ -40,6 +40,7 @@ class Run(SQLModel, table=True):
             sqlite_where=text(f"owner IS NULL AND state IN ({_LIVE})"),
         ),
         Index("run_owned", "owner", sqlite_where=text("owner IS NOT NULL")),
+        Index("run_forks", "forked_run", sqlite_where=text("forked_run IS NOT NULL")),
     )
 
     number: int | None = Field(default=None, primary_key=True)
@@ -61,7 +62,7 @@ class Run(SQLModel, table=True):
     max_tokens: int | None = None
     max_cost: Decimal | None = Field(default=None, sa_type=Picodollars)
     max_seconds: int | None = None
-    active_ms: int
+    active_ms: int = Field(sa_column_kwargs={"server_default": "0"})
     turns: int
     tool_calls: int
     input_tokens: int
@@ -69,10 +70,10 @@ class Run(SQLModel, table=True):
     output_tokens: int
     cost: Decimal | None = Field(default=None, sa_type=Picodollars)
     reserved_turns: int
-    reserved_tokens: int
-    reserved_cost: Decimal = Field(sa_type=Picodollars)
+    reserved_tokens: int = Field(sa_column_kwargs={"server_default": "0"})
+    reserved_cost: Decimal = Field(sa_type=Picodollars, sa_column_kwargs={"server_default": "0"})
     window: int | None = None
-    overflow_at: int
+    overflow_at: int = Field(sa_column_kwargs={"server_default": "0"})
     digest: str | None = None
     answer: str | None = None
     error: Any = Field(default=None, sa_type=Json, nullable=True)
@@ -80,6 +81,8 @@ class Run(SQLModel, table=True):
     created_at: datetime = Field(sa_type=Milliseconds)
     updated_at: datetime = Field(sa_type=Milliseconds)
     finished_at: datetime | None = Field(default=None, sa_type=Milliseconds)
+    forked_run: int | None = None
+    forked_seq: int | None = None
 
 
 class Transition(SQLModel, table=True):
@@ -105,6 +108,10 @@ class Transition(SQLModel, table=True):
     output_tokens: int | None = None
     cost: Decimal | None = Field(default=None, sa_type=Picodollars)
     error: Any = Field(default=None, sa_type=Json, nullable=True)
+    turns: int = Field(sa_column_kwargs={"server_default": "0"})
+    tool_calls: int = Field(sa_column_kwargs={"server_default": "0"})
+    active_ms: int = Field(sa_column_kwargs={"server_default": "0"})
+    sets: Any = Field(default=None, sa_type=Json, nullable=True)
 
 
 class Message(SQLModel, table=True):
@@ -147,6 +154,26 @@ class Call(SQLModel, table=True):
     fence: int | None = None
     ms: int | None = None
     late_outcome: Any = Field(default=None, sa_type=Json, nullable=True)
+    masked: bool | None = None
+
+
+class CallVersion(SQLModel, table=True):
+    """What a call was after one transition, where its own row has been overwritten since.
+
+    Only of calls that were lost, looked into, in doubt or started again: others have one row.
+    """
+
+    __tablename__ = "call_version"
+    __table_args__: ClassVar[Any] = _OF_RUN
+
+    run: int = Field(primary_key=True, foreign_key="run.number")
+    call: int = Field(primary_key=True)
+    seq: int = Field(primary_key=True)
+    status: str
+    restarted_seq: int | None = None
+    reconciled_seq: int | None = None
+    fence: int | None = None
+    ms: int | None = None
 
 
 class FullResult(SQLModel, table=True):
@@ -211,7 +238,8 @@ run = _table(Run)
 transition = _table(Transition)
 message = _table(Message)
 call = _table(Call)
+call_version = _table(CallVersion)
 full_result = _table(FullResult)
 approval = _table(Approval)
 note = _table(Note)
-ALL = (worker, run, transition, message, call, full_result, approval, note)
+ALL = (worker, run, transition, message, call, call_version, full_result, approval, note)

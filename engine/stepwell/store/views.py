@@ -19,15 +19,17 @@ VIEWS = {
             r.attempt, {_iso("r.not_before")} AS not_before,
             w.host || ':' || w.pid AS owner, {_iso("r.lease_until")} AS lease_until,
             {_iso("r.created_at")} AS created_at, {_iso("r.updated_at")} AS updated_at,
-            {_iso("r.finished_at")} AS finished_at
+            {_iso("r.finished_at")} AS finished_at, o.id AS forked_from, r.forked_seq AS forked_at
         FROM run r
+        LEFT JOIN run o ON o.number = r.forked_run
         LEFT JOIN message m ON m.run = r.number AND m.number = 1
         LEFT JOIN worker w ON w.number = r.owner""",
     "run_timeline": f"""
         SELECT r.id AS run, t.seq, {_iso("t.at")} AS at, t.trigger, t.source, t.dest,
             coalesce(t.by, w.host || ':' || w.pid) AS by, t.fence, t.attempt, t.model,
             t.input_tokens, t.cached_tokens, t.output_tokens, {_usd("t.cost")} AS cost,
-            t.error ->> 'type' AS error, t.error ->> 'message' AS error_message
+            t.error ->> 'type' AS error, t.error ->> 'message' AS error_message,
+            r.workflow, t.digest
         FROM transition t
         JOIN run r ON r.number = t.run
         LEFT JOIN worker w ON w.number = t.worker""",
@@ -55,4 +57,26 @@ VIEWS = {
         LEFT JOIN message m
             ON m.run = a.run AND m.seq = c.requested_seq AND m.role = 'assistant'
         WHERE a.status = 'pending'""",
+    "tool_call": f"""
+        SELECT r.id || '-' || c.number AS id, r.id AS run, r.workflow, c.number, c.tool,
+            coalesce(c.edited, c.arguments) AS arguments, c.edited IS NOT NULL AS edited, c.status,
+            c.outcome -> 'result' AS result, c.outcome -> 'error' ->> 'type' AS error,
+            c.outcome -> 'error' ->> 'message' AS error_message, c.ms,
+            c.requested_seq, c.started_seq, c.finished_seq, {_iso("q.at")} AS requested_at,
+            {_iso("s.at")} AS started_at, {_iso("f.at")} AS finished_at
+        FROM call c
+        JOIN run r ON r.number = c.run
+        LEFT JOIN transition q ON q.run = c.run AND q.seq = c.requested_seq
+        LEFT JOIN transition s ON s.run = c.run AND s.seq = c.started_seq
+        LEFT JOIN transition f ON f.run = c.run AND f.seq = c.finished_seq""",
+    "approval_history": f"""
+        SELECT r.id || '-q' || a.number AS id, r.id AS run, r.id || '-' || c.number AS call,
+            r.workflow, a.kind, c.tool, coalesce(c.edited, c.arguments) AS arguments,
+            c.edited IS NOT NULL AS edited, a.status, a.all_of_tool, a.reason,
+            {_iso("a.asked_at")} AS asked_at, {_iso("a.expires_at")} AS expires_at,
+            {_iso("a.decided_at")} AS decided_at, a.decided_by,
+            (a.decided_at - a.asked_at) / 1000.0 AS seconds_waited
+        FROM approval a
+        JOIN run r ON r.number = a.run
+        JOIN call c ON c.run = a.run AND c.number = a.call""",
 }

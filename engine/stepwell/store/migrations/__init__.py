@@ -11,10 +11,16 @@ from typing import Any
 Migration = Callable[[Any], None]
 
 
+def _history(operations: Any) -> None:
+    from stepwell.store.migrations import history  # with Alembic
+
+    history.upgrade(operations)
+
+
 def _limits(operations: Any) -> None:
     from stepwell.store.migrations import limits  # with SQLAlchemy's types
 
     limits.upgrade(operations)
 
 
-MIGRATIONS: tuple[Migration, ...] = (_limits,)
+MIGRATIONS: tuple[Migration, ...] = (_history, _limits)

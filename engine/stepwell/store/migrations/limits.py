@@ -15,5 +15,7 @@ def upgrade(operations: Any) -> None:
     for name in _COUNTS:
         zero = sa.Column(name, sa.BigInteger, nullable=False, server_default="0")
         operations.add_column("run", zero)
+    zero = sa.Column("active_ms", sa.Integer, nullable=False, server_default="0")
+    operations.add_column("transition", zero)
     operations.add_column("message", sa.Column("covers", sa.Integer))
     operations.add_column("call", sa.Column("shortened_seq", sa.Integer))

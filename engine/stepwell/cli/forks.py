@@ -1,0 +1,69 @@
+"""`fork`: a new run from any transition of another."""
+
+from typing import Annotated, Any
+
+import typer
+
+from stepwell.cli.drive import drive, report
+from stepwell.cli.options import AppOption, JsonOption, RunArgument, json_value, person
+from stepwell.cli.output import say, write, write_json
+from stepwell.cli.progress import Progress
+from stepwell.cli.session import engine
+from stepwell.errors import InvalidInput
+
+
+def fork(
+    run: RunArgument,
+    at: Annotated[
+        int, typer.Option(min=1, max=10**9, metavar="N", help="After which transition of RUN.")
+    ],
+    message: Annotated[str | None, typer.Option(help="What the user says next.")] = None,
+    model: Annotated[str | None, typer.Option(help="Go on with another model.")] = None,
+    tool_result: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CALL=JSON", help="What a call returned that was open; repeatable."),
+    ] = None,
+    max_turns: Annotated[int | None, typer.Option(min=0, help="Model calls at most.")] = None,
+    max_tool_calls: Annotated[int | None, typer.Option(min=0, help="Tool calls at most.")] = None,
+    by: Annotated[str | None, typer.Option(help="Who forks it; by default, you.")] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Only insert it, for a worker to drive.")
+    ] = False,
+    json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """Begin a new run from where RUN was after transition N, and drive it.
+
+    RUN itself is not changed. A call that was open then and is not read-only needs a --tool-result,
+    or a person decides about it; nothing is repeated silently. With a --message, open calls end.
+
+    Exit code: as for run.
+    """
+    results = dict(_result(text) for text in tool_result or ())
+    with engine(app, needs_workflows=True) as opened:
+        begun = opened.fork(
+            run,
+            at,
+            detach=True,
+            message=message,
+            model=model,
+            tool_results=results,
+            max_turns=max_turns,
+            max_tool_calls=max_tool_calls,
+            by=person(by),
+        )
+        if detach:
+            write_json(begun) if json else write(begun.id)
+            return
+        if not json and begun.forked_from:
+            say(f"Forked from {begun.forked_from.run} at {begun.forked_from.at}.")
+        seen = Progress()
+        begun = drive(opened, begun, seen, quiet=json)
+    report(begun, seen, json=json)
+
+
+def _result(text: str) -> tuple[str, Any]:
+    call, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidInput(f"--tool-result {text!r} names no result.", "Such as 3='{\"ok\": 1}'.")
+    return call.strip(), json_value(f"--tool-result {call}", value)
