@@ -193,7 +193,7 @@ def columns(file: Path) -> dict[str, Any]:
         return {
             name: (
                 without_rowid,
-                reader.execute(f"PRAGMA table_info({name})").fetchall(),
+                sorted(row[1:] for row in reader.execute(f"PRAGMA table_info({name})")),
                 reader.execute(f"PRAGMA foreign_key_list({name})").fetchall(),
                 sorted(row[1:] for row in reader.execute(f"PRAGMA index_list({name})")),
             )

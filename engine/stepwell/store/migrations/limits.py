@@ -4,6 +4,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+_TYPES = {"max_cost": sa.BigInteger, "reserved_cost": sa.BigInteger}
 _RUN = ("max_tokens", "max_cost", "max_seconds", "window")
 _COUNTS = ("active_ms", "reserved_tokens", "reserved_cost", "overflow_at")
 
@@ -11,9 +12,9 @@ _COUNTS = ("active_ms", "reserved_tokens", "reserved_cost", "overflow_at")
 def upgrade(operations: Any) -> None:
     """Columns alone: no run of before has such a limit, or a summary."""
     for name in _RUN:
-        operations.add_column("run", sa.Column(name, sa.BigInteger))
+        operations.add_column("run", sa.Column(name, _TYPES.get(name, sa.Integer)))
     for name in _COUNTS:
-        zero = sa.Column(name, sa.BigInteger, nullable=False, server_default="0")
+        zero = sa.Column(name, _TYPES.get(name, sa.Integer), nullable=False, server_default="0")
         operations.add_column("run", zero)
     zero = sa.Column("active_ms", sa.Integer, nullable=False, server_default="0")
     operations.add_column("transition", zero)
