@@ -31,6 +31,7 @@ class Change:
         run: the run as it will be.
         by: the person who caused it; None for a driver.
         messages, calls, approvals, notes: rows to add, and calls and approvals to update.
+        delivered: numbers of the inbox's entries that this transition takes.
         usage, model: of the model call that led here.
     """
 
@@ -42,6 +43,7 @@ class Change:
     calls: tuple[Call, ...] = ()
     approvals: tuple[Approval, ...] = ()
     notes: tuple[str, ...] = ()
+    delivered: tuple[int, ...] = ()
     usage: Usage | None = None
     model: str | None = None
     error: Fault | None = None

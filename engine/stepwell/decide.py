@@ -9,6 +9,7 @@ from stepwell.budget import reached, turns_left
 from stepwell.calls import ask, finish, reconciled, settle, start
 from stepwell.change import Change, change, stop
 from stepwell.context import Finding
+from stepwell.delivery import deliver
 from stepwell.envelope import Envelope
 from stepwell.errors import PlanFailed, ProviderError
 from stepwell.intervention import cancel
@@ -125,6 +126,13 @@ def decide(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
         return _dispatching(workflow, snapshot, now)
     if run.state is State.SUMMARISING:
         return Record(change(snapshot, Trigger.SUMMARY_SKIPPED, now))
+    return _awaiting_model(workflow, snapshot, now)
+
+
+def _awaiting_model(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
+    delivered = deliver(workflow, snapshot, now)
+    if delivered is not None:
+        return Record(delivered)
     if isinstance(workflow, Pipeline):
         return _planned(workflow, snapshot, now)
     if isinstance(workflow, Agent):

@@ -2,33 +2,34 @@
 
 import threading
 from collections.abc import Iterable
-from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self, Unpack
 
 from ulid import ULID
 
-from stepwell import clock
+from stepwell import clock, steering
 from stepwell.approval import Decision, Verdict
+from stepwell.change import Change
 from stepwell.decisions import Decider, ask, decide
 from stepwell.driver import Driver
-from stepwell.errors import LeaseLost, UnknownWorkflow
 from stepwell.gate import ModelGate
-from stepwell.intervention import RunOptions, cancel, new_run, resume
+from stepwell.intervention import RunOptions, new_run
 from stepwell.lease import Leases
 from stepwell.machine import State
 from stepwell.messages import OnText
+from stepwell.runlog import RunLog
 from stepwell.settings import Settings, load
 from stepwell.snapshot import ApprovePolicy, Snapshot
-from stepwell.store import TRIES, Store, find, inspect
+from stepwell.store import Store, find, inspect
 from stepwell.store.connections import database_file
 from stepwell.submission import submit
-from stepwell.views import ApprovalView, HistoryEntry, Run, RunDetail
+from stepwell.views import ApprovalView, HistoryEntry, InboxView, Run, RunDetail
 from stepwell.watch import OnTransition, Watch
 from stepwell.worker import Worker
-from stepwell.workflow import Workflow, model_name, registered
+from stepwell.workflow import Workflow, registered
 
 _NOT_GIVEN: Any = object()
 
@@ -58,6 +59,7 @@ class Engine:
         self.store = Store(file, self.settings.synchronous)
         length = self.settings.lease
         every = min(self.settings.heartbeat, length / 3)  # a beat may be late, or fail once
+        self._log = RunLog(self.store, self.settings.warn_cost, self.settings.warn_turns)
         self._gate = ModelGate(self.settings.model_concurrency)
         self._leases = Leases(self.store, timedelta(seconds=length), timedelta(seconds=every))
 
@@ -137,7 +139,7 @@ class Engine:
 
         Args:
             run: its id, an unambiguous beginning of it, or "last".
-            max_turns: how much to raise that limit of a capped or failed run.
+            max_turns: how much to raise that limit; who drives the run is sent the raise.
             max_tool_calls: likewise.
             model: to go on with, instead of the one that it used.
             by: who wants it.
@@ -149,14 +151,15 @@ class Engine:
             UnknownRun, UnknownWorkflow, RunNotResumable, ConfigurationError: nothing was changed.
         """
         number = self._number(run)
-        before = self.store.load(number).run
-        if before.state not in {State.DONE, State.CANCELLED}:
-            self._check_runnable(before.workflow, model or before.model)
+        loaded, worker = self.store.load(number), self._worker(None, None)
+        before = loaded.run
+        if before.state not in {State.DONE, State.CANCELLED} or loaded.inbox:
+            worker.check_runnable(before.workflow, model or before.model)
         watch = Watch(self.store, number, on_transition, seq=before.seq)
         if model is not None:
-            self._rescue(number)
-        raised = max_turns, max_tool_calls
-        self.store.revise(number, lambda s: resume(s, clock.now(), by, *raised, model))
+            worker.free(number)
+        raised = {"max_turns": max_turns, "max_tool_calls": max_tool_calls}
+        steering.resume(self.store, number, by, raised, model)
         return self._go_on(watch, approve, on_text)
 
     def work(
@@ -188,14 +191,23 @@ class Engine:
             RunNotResumable: it has ended otherwise.
         """
         number = self._number(run)
-        for _ in range(TRIES):
-            self._rescue(number)
-            if self.store.request_cancel(number, by or "somebody"):
-                break
-            with suppress(LeaseLost):  # somebody has just begun to drive it
-                self.store.revise(number, lambda s: cancel(s, by, clock.now()), tries=1)
-                break
+        steering.cancel(self._worker(None, None), number, by)
         return self._detail(number)
+
+    def send(self, run: str, text: str, *, by: str | None = None) -> InboxView:
+        """Tell a run something. Only sends: whoever drives it delivers it at a safe moment.
+
+        One that is done goes on with it, by `resume` or a worker, as the same conversation.
+
+        Args:
+            run: its id, an unambiguous beginning of it, or "last".
+            text: what its model is to read.
+            by: who says it.
+
+        Raises:
+            UnknownRun, NotSent: nothing was sent.
+        """
+        return steering.send(self.store, self.workflows, self._number(run), text, by)
 
     def approvals(self, run: str | None = None) -> list[ApprovalView]:
         """The questions that wait for a person, the oldest first: one run's, or all."""
@@ -280,7 +292,7 @@ class Engine:
         until: datetime | None = None,
     ) -> tuple[int, Snapshot | None]:
         """The run's number and, if it is new and ours to drive `until` then, the run itself."""
-        self._check_runnable(workflow, options.get("model"))
+        self._worker(None, None).check_runnable(workflow, options.get("model"))
         new = new_run(str(ULID()), text, approve, options)
         return submit(self.store, self.workflows[workflow], new, until)
 
@@ -300,42 +312,33 @@ class Engine:
             if not ask(self.store, self.workflows, watch.number, decider):
                 return self._detail(watch.number)
 
-    def _check_runnable(self, workflow: str, model: str | None) -> None:
-        known = self.workflows.get(workflow)
-        if known is None:
-            names = ", ".join(sorted(self.workflows)) or "none"
-            raise UnknownWorkflow(f"There is no workflow {workflow!r}.", f"Known: {names}.")
-        worker = self._worker(None, None)
-        for one in (model, *known.fallback):
-            worker.provider(known, model_name(one))
-
-    def _rescue(self, number: int) -> None:
-        for held in self.store.owned(number):
-            self._worker(None, None).rescue(held, jitter=None)
-
     def _worker(
         self,
         watch: Watch | None,
         on_text: OnText | None,
         stopping: threading.Event | None = None,
     ) -> Worker:
-        settings = self.settings
         driver = Driver(
             store=self.store,
             leases=self._leases,
-            policy=settings.retry_policy,
+            policy=self.settings.retry_policy,
             gate=self._gate,
             stopping=stopping or threading.Event(),
-            default_model=settings.model,
-            on_transition=watch.recorded if watch else _ignore,
+            default_model=self.settings.model,
+            on_transition=partial(self._recorded, watch),
             on_text=on_text,
         )
         return Worker(
             driver=driver,
             workflows=self.workflows,
-            default_model=settings.model,
-            root=settings.root,
+            default_model=self.settings.model,
+            root=self.settings.root,
         )
+
+    def _recorded(self, watch: Watch | None, change: Change) -> None:
+        self._log.recorded(change)
+        if watch is not None:
+            watch.recorded(change)
 
     def _number(self, run: str) -> int:
         with self.store.reading() as connection:
@@ -344,7 +347,3 @@ class Engine:
     def _detail(self, number: int) -> RunDetail:
         with self.store.reading() as connection:
             return inspect.detail(connection, number, clock.now())
-
-
-def _ignore(_news: object) -> None:
-    """Nobody listens."""

@@ -110,7 +110,8 @@ def resume(
 ) -> Change | None:
     """What a person's `resume` changes: a raise tops a capped run up, a failed run starts afresh.
 
-    With a `model`, the run goes on with that one.
+    With a `model`, the run goes on with that one. A raise of a live run changes nothing here: it
+    is sent to its driver, see `steering`.
 
     Returns:
         None where nothing has to change for the run to go on, or it cannot.
@@ -137,10 +138,10 @@ def resume(
         return change(snapshot, Trigger.RESUME, now, by=by, model=model, columns=raised)
     if run.state is State.CANCELLED:
         raise RunNotResumable(f"Run {run.id} was cancelled; that is final.", "Start a new run.")
-    if raises:
+    if raises and run.state is State.DONE:
         raise RunNotResumable(
-            f"Run {run.id} is {run.state}: only a capped or failed run's limits can be raised.",
-            f"`stepwell resume {run.id}` goes on without.",
+            f"Run {run.id} is done: its limits cannot be raised any more.",
+            f"`stepwell send {run.id} TEXT` goes on with it.",
         )
     return None if model is None else _switch(snapshot, now, by, model)
 

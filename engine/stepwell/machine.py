@@ -97,7 +97,14 @@ INITIAL = State.AWAITING_MODEL
 
 # Only these leave the count of attempts as it was: none moves a run forward by itself.
 KEEPS_ATTEMPT = frozenset(
-    {Trigger.RETRY, Trigger.START_CALLS, Trigger.FAIL, Trigger.CAP, Trigger.CANCEL}
+    {
+        Trigger.RETRY,
+        Trigger.START_CALLS,
+        Trigger.DELIVER,
+        Trigger.FAIL,
+        Trigger.CAP,
+        Trigger.CANCEL,
+    }
 )
 
 _MACHINE = Machine(

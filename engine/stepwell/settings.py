@@ -2,6 +2,7 @@
 
 import tomllib
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -37,6 +38,7 @@ class Settings(BaseSettings):
         grace: how long a worker that has to stop waits for what is under way.
         workflow_concurrency: by workflow, how many of its runs all workers drive at once.
         model_concurrency: by model, how many of its calls one process makes at once.
+        warn_cost, warn_turns: a run that needs more USD or model calls is logged as a warning.
         synchronous: SQLite's; "full" survives a power loss.
     """
 
@@ -56,6 +58,8 @@ class Settings(BaseSettings):
     grace: float = Field(default=30.0, ge=0)
     workflow_concurrency: dict[str, Annotated[int, Field(ge=1)]] = {}
     model_concurrency: dict[str, Annotated[int, Field(ge=1)]] = {}
+    warn_cost: Decimal = Field(default=Decimal("0.50"), ge=0)
+    warn_turns: int = Field(default=8, ge=0)
     synchronous: Literal["full", "normal", "off"] = "full"
 
     @classmethod

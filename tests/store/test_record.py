@@ -65,6 +65,7 @@ def test_a_transition_is_written_with_all_that_belongs_to_it(run: Stepping, file
         "call": 2,
         "approval": 1,
         "note": 2,
+        "inbox": 0,
     }
     assert run.snapshot.run.state == "awaiting_approval"
 

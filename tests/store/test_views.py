@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from stepwell.inbox import InboxKind
 from stepwell.store import Store
 from tests.store.stepping import Stepping
 
@@ -108,6 +109,22 @@ def test_pending_approval(run: Stepping, file: Path) -> None:
     assert (row["id"], row["call"], row["tool"]) == (f"{id_}-q1", f"{id_}-2", "wire")
     assert (json.loads(row["arguments"]), row["reasoning"]) == ({"amount": 5}, "She is owed 5.")
     assert row["expires_at"] > row["asked_at"]
+
+
+def test_sent(store: Store, run: Stepping, file: Path) -> None:
+    store.send(run.number, InboxKind.MESSAGE, "ann", text="Hurry!")
+    [row] = select(file, "SELECT * FROM sent")
+    id_ = run.snapshot.run.id
+    assert ISO.fullmatch(row.pop("sent_at"))
+    assert row == {
+        "id": f"{id_}-m1",
+        "run": id_,
+        "kind": "message",
+        "text": "Hurry!",
+        "amounts": None,
+        "by": "ann",
+        "delivered_seq": None,
+    }
 
 
 def test_costs_are_dollars(store: Store, file: Path) -> None:

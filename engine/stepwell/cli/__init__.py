@@ -25,14 +25,15 @@ class InternalError(StepwellError):
 
 
 class _Log(logging.Handler):
-    """Warnings, a line each on stderr, safe to show."""
+    """What is logged, a line each on stderr, safe to show."""
 
     def emit(self, record: logging.LogRecord) -> None:
         from stepwell.cli.output import say
 
         error = record.exc_info[1] if record.exc_info else None
         why = f" {type(error).__name__}: {error}" if error else ""
-        say(f"{record.getMessage()}{why}", style="yellow")
+        style = "yellow" if record.levelno >= logging.WARNING else ""
+        say(f"{record.getMessage()}{why}", style)
 
 
 def main() -> NoReturn:
@@ -41,6 +42,7 @@ def main() -> NoReturn:
     for number in SIGNALS:
         signal.signal(number, _stop)
     logging.basicConfig(level=logging.WARNING, handlers=[_Log()])
+    logging.getLogger("stepwell.runs").disabled = True  # a worker's, see `work`
     logging.getLogger("apscheduler").setLevel(logging.ERROR)  # a beat left out is no news
     code = _finish(_run())
     if code > SIGNALLED:

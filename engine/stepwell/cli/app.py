@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import database, decisions, drive, health, look, work
+from stepwell.cli import database, decisions, drive, health, look, steer, work
 
 app = typer.Typer(
     name="stepwell",
@@ -18,6 +18,7 @@ app = typer.Typer(
 for command in (
     drive.run,
     drive.resume,
+    steer.send,
     work.worker,
     look.runs,
     look.show,

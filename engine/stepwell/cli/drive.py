@@ -100,7 +100,11 @@ def resume(
     """
     with engine(app, needs_workflows=True) as opened:
         begun, seen = opened.get(run), Progress()
-        if max_turns or max_tool_calls or model or begun.state in {*LIVE, State.FAILED}:
+        waits = any(sent.delivered_seq is None for sent in begun.inbox)
+        goes_on = begun.state in {*LIVE, State.FAILED} or (
+            waits and begun.state in {State.DONE, State.CAPPED}
+        )
+        if max_turns or max_tool_calls or model or goes_on:
             begun = drive(
                 opened,
                 begun,

@@ -16,11 +16,12 @@ from sqlalchemy.exc import DBAPIError
 from stepwell import clock
 from stepwell.change import Change
 from stepwell.envelope import Envelope
-from stepwell.errors import DatabaseMoved, KeyConflict, LeaseLost, StoreError
+from stepwell.errors import DatabaseMoved, KeyConflict, LeaseLost, NotSent, StoreError
+from stepwell.inbox import InboxEntry, InboxKind
 from stepwell.machine import State
 from stepwell.owner import this_process
 from stepwell.snapshot import Snapshot
-from stepwell.store import claim, connections, forking, load, record, schema
+from stepwell.store import claim, connections, forking, inbox, load, record, schema
 from stepwell.store.claim import Owned
 from stepwell.store.committer import Committer
 from stepwell.store.tables import run
@@ -150,12 +151,13 @@ class Store:
             StoreBusy, StoreFull, StoreError: nothing was written.
         """
         worker = self.worker() if driven else None
-        snapshot.run = _value(self._write(lambda cursor: record.record(cursor, change, worker)))
+        written = _value(self._write(lambda cursor: record.record(cursor, change, worker)))
+        snapshot.run, snapshot.inbox = written
         snapshot.extend(change.messages, change.calls, change.approvals, change.notes)
 
     def revise(
         self, number: int, how: Callable[[Snapshot], Change | None], *, tries: int = TRIES
-    ) -> bool:
+    ) -> Change | None:
         """Change a run from outside, on what it is at that moment.
 
         Args:
@@ -164,7 +166,7 @@ class Store:
             tries: somebody else may change the run between our reading and our writing it.
 
         Returns:
-            whether there was anything to change.
+            what was recorded; None where there was nothing to change.
 
         Raises:
             LeaseLost: it changed at every try; nothing was written.
@@ -173,7 +175,7 @@ class Store:
             snapshot = self.load(number)
             change = how(snapshot)
             if change is None:
-                return False
+                return None
             tries -= 1
             try:
                 self.record(snapshot, change, driven=False)
@@ -181,7 +183,7 @@ class Store:
                 if tries <= 0:
                     raise
             else:
-                return True
+                return change
 
     def claim(
         self,
@@ -230,6 +232,36 @@ class Store:
         """Ask the driver of a run to end it. False if nobody drives it."""
         return self._write(lambda cursor: claim.request_cancel(cursor, number, by))
 
+    def send(
+        self,
+        number: int,
+        kind: InboxKind,
+        by: str | None,
+        *,
+        text: str | None = None,
+        amounts: Mapping[str, int] | None = None,
+    ) -> int:
+        """Put something into a run's inbox; the run itself is left to whoever drives it.
+
+        Returns:
+            the entry's number.
+
+        Raises:
+            NotSent: the run was cancelled.
+        """
+        new = inbox.New(number, kind, text, amounts, by, clock.now())
+        return _value(self._write(lambda cursor: inbox.send(cursor, new)))
+
+    def waiting(self, number: int) -> tuple[InboxEntry, ...]:
+        """What was sent to a run and is not taken yet, the oldest first."""
+        with self.reading() as connection:
+            return inbox.waiting(connection.exec_driver_sql, number)
+
+    def sleeping(self, workflows: Collection[str]) -> list[int]:
+        """Runs of these workflows that have ended and may go on with what was sent to them."""
+        with self.reading() as connection:
+            return inbox.sleeping(connection, workflows)
+
     def keep_late(self, number: int, call: int, outcome: Envelope) -> None:
         """Keep what a call came to after it was given up, as evidence."""
         self._write(lambda cursor: claim.keep_late(cursor, number, call, outcome))
@@ -270,8 +302,8 @@ class Store:
             return self._committer
 
 
-def _value(result: T | LeaseLost | KeyConflict) -> T:
-    if isinstance(result, LeaseLost | KeyConflict):
+def _value(result: T | LeaseLost | KeyConflict | NotSent) -> T:
+    if isinstance(result, LeaseLost | KeyConflict | NotSent):
         raise result
     return result
 

@@ -12,6 +12,7 @@ from stepwell.envelope import dumps
 from stepwell.machine import CallStatus, State
 from stepwell.owner import Owner
 from stepwell.snapshot import ApprovalKind, ApprovalStatus
+from stepwell.store import inbox
 from stepwell.store.claim import Owned
 from stepwell.store.tables import approval, call, full_result, message, run, transition, worker
 from stepwell.store.types import milliseconds
@@ -133,6 +134,7 @@ def detail(connection: Connection, number: int, now: datetime) -> RunDetail:
         messages=tuple(_messages(id_, messages, by_request)),
         calls=tuple(_call(id_, line) for line in lines),
         approvals=tuple(approvals(connection, number)),
+        inbox=tuple(inbox.sent(connection, number)),
         trace=tuple(_trace(id_, messages, by_request)),
         redefined=tuple(connection.execute(_REDEFINED, {"run": number}).scalars()),
     )

@@ -5,12 +5,12 @@ from collections import defaultdict
 from sqlalchemy import Connection, Integer, bindparam, select
 
 from stepwell.snapshot import Call, Snapshot, StoredMessage
-from stepwell.store import rows
+from stepwell.store import inbox, rows
 from stepwell.store.tables import approval, call, message, note, run
 
 # Built once: to build a statement costs more than to execute it.
 _NUMBER = bindparam("number", type_=Integer())
-_RUN = select(run).where(run.c.number == _NUMBER)
+_RUN = select(run, inbox.IS_WAITING.label("was_sent")).where(run.c.number == _NUMBER)
 _CALLS = select(call).where(call.c.run == _NUMBER).order_by(call.c.number)
 _MESSAGES = select(message).where(message.c.run == _NUMBER).order_by(message.c.number)
 _APPROVALS = select(approval).where(approval.c.run == _NUMBER).order_by(approval.c.number)
@@ -42,4 +42,6 @@ def load(connection: Connection, number: int) -> Snapshot:
             snapshot.approvals[question.number] = question
     snapshot.blanket.update(connection.execute(_BLANKET, one).scalars())
     snapshot.notes.extend(connection.execute(_NOTES, one).scalars())
+    if row["was_sent"]:
+        snapshot.inbox = inbox.waiting(connection.exec_driver_sql, number)
     return snapshot

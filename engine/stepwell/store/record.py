@@ -7,9 +7,10 @@ from sqlalchemy import Boolean, bindparam, case, null, update
 
 from stepwell.change import Change
 from stepwell.errors import KeyConflict, LeaseLost
+from stepwell.inbox import InboxEntry
 from stepwell.machine import LIVE
 from stepwell.snapshot import RunRow
-from stepwell.store import rows
+from stepwell.store import inbox, rows
 from stepwell.store.prepared import Prepared, insert
 from stepwell.store.tables import approval, call, full_result, message, note, run, transition
 from stepwell.store.types import milliseconds
@@ -27,7 +28,7 @@ _guarded = (
         run.c.seq == bindparam("guard_seq"),
     )
     .values({column: bindparam(column.name, type_=column.type) for column in _CHANGING})
-    .returning(run.c.cancel_requested)
+    .returning(run.c.cancel_requested, inbox.IS_WAITING)
 )
 _KEEP = Prepared(_guarded)
 _RELEASE = Prepared(
@@ -79,8 +80,11 @@ _UPDATE_APPROVAL = Prepared(
 _ALREADY = 'SELECT at, "trigger", fence, worker FROM transition WHERE run = ? AND seq = ?'
 
 
-def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow | LeaseLost:
-    """Write one change, or nothing: the run as it now is, or that it had moved on.
+Recorded = tuple[RunRow, tuple[InboxEntry, ...]]
+
+
+def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> Recorded | LeaseLost:
+    """Write one change, or nothing: the run as it now is with its inbox, or that it had moved on.
 
     The error is returned, not raised, so that the neighbours in the transaction stand.
     """
@@ -96,16 +100,17 @@ def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow
     found = statement.execute(cursor, values).fetchall()
     if not found:
         if worker is not None and _is_there_already(cursor, change, worker):
-            return after
+            return after, inbox.waiting(cursor.execute, before.number)
         return LeaseLost(
             f"Run {before.id} has moved on: somebody else drives it, or has changed it.",
             f"See `stepwell history {before.id}`.",
         )
     _append(cursor, change, before.number, worker)
-    ((cancel_requested,),) = found
-    if cancel_requested == after.cancel_requested:
-        return after
-    return replace(after, cancel_requested=cancel_requested)
+    ((cancel_requested, was_sent),) = found
+    entries = inbox.waiting(cursor.execute, before.number) if was_sent else ()
+    if cancel_requested != after.cancel_requested:
+        after = replace(after, cancel_requested=cancel_requested)
+    return after, entries
 
 
 def begin(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow | KeyConflict:
@@ -141,6 +146,8 @@ def _append(cursor: sqlite3.Cursor, change: Change, number: int, worker: int | N
             _INSERT_APPROVAL.execute(cursor, values)
         else:
             _UPDATE_APPROVAL.execute(cursor, values | {"run_": number, "number_": question.number})
+    if change.delivered:
+        inbox.take(cursor, number, change.delivered, seq)
     if change.notes:
         count = "SELECT count(*) FROM note WHERE run = ?"
         ((present,),) = cursor.execute(count, (number,)).fetchall()
