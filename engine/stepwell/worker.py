@@ -18,7 +18,7 @@ from stepwell.messages import Provider
 from stepwell.providers import resolve
 from stepwell.snapshot import Snapshot
 from stepwell.store.claim import Owned
-from stepwell.workflow import Workflow, model_name
+from stepwell.workflow import Agent, Workflow, model_name
 
 log = logging.getLogger("stepwell")
 
@@ -109,7 +109,8 @@ class Worker:
 
     def sleeping(self) -> list[int]:
         """Runs that have ended and may go on with what was sent to them, for `wake`."""
-        return self.driver.store.sleeping(self.workflows)
+        talking = [name for name, known in self.workflows.items() if isinstance(known, Agent)]
+        return self.driver.store.sleeping(self.workflows, talking)
 
     def wake(self, number: int) -> bool:
         """Let a run that has ended go on with what was sent to it. False where nothing wakes it."""

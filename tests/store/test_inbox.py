@@ -80,11 +80,11 @@ def test_what_arrives_while_the_answer_is_recorded_waits_beside_it(
     run.record(change)
     assert [e.text for e in run.snapshot.inbox] == ["Just before."]
     say(run, "Just after.")
-    assert store.sleeping(["w"]) == [run.number]
+    assert store.sleeping(["w"], ["w"]) == [run.number]
     run.snapshot = run.copy()
     follow_up(run)
     assert receipts(store) == [("-m1", "Just before.", "ann", 3), ("-m2", "Just after.", "ann", 3)]
-    assert store.sleeping(["w"]) == []
+    assert store.sleeping(["w"], ["w"]) == []
 
 
 def test_it_is_taken_by_one_of_two_who_try(store: Store, run: Stepping) -> None:
@@ -127,19 +127,20 @@ def test_what_wakes_a_run_that_has_ended(
     else:
         answer(run)
     store.send(run.number, kind, None, text="x", amounts={"max_turns": 1})
-    assert store.sleeping(["w"]) == [run.number] * wakes
-    assert store.sleeping(["another"]) == []
+    assert store.sleeping(["w"], ["w"]) == [run.number] * wakes
+    assert store.sleeping(["w"], []) == [run.number] * (wakes and kind is TOP_UP)
+    assert store.sleeping(["another"], ["another"]) == []
 
 
 def test_a_live_run_does_not_sleep(store: Store, run: Stepping) -> None:
     say(run)
-    assert store.sleeping(["w"]) == []
+    assert store.sleeping(["w"], ["w"]) == []
 
 
 def test_what_was_taken_is_never_looked_at_again(file: Path, store: Store, run: Stepping) -> None:
     """However much a run was told, and however many runs there are."""
     with tracing() as statements, closing(Store(file)) as watched:
-        watched.sleeping(["w"])
+        watched.sleeping(["w"], ["w"])
         watched.waiting(run.number)
         watched.record(run.snapshot, run.replied(text="Done."))
     looks = [s for s in statements if "inbox" in s]

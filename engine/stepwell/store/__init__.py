@@ -257,10 +257,10 @@ class Store:
         with self.reading() as connection:
             return inbox.waiting(connection.exec_driver_sql, number)
 
-    def sleeping(self, workflows: Collection[str]) -> list[int]:
-        """Runs of these workflows that have ended and may go on with what was sent to them."""
+    def sleeping(self, workflows: Collection[str], talking: Collection[str]) -> list[int]:
+        """Runs that have ended and may go on with what was sent to them; see `inbox.sleeping`."""
         with self.reading() as connection:
-            return inbox.sleeping(connection, workflows)
+            return inbox.sleeping(connection, workflows, talking)
 
     def keep_late(self, number: int, call: int, outcome: Envelope) -> None:
         """Keep what a call came to after it was given up, as evidence."""

@@ -35,7 +35,8 @@ _SLEEPING = text("""
     SELECT DISTINCT r.number
     FROM inbox i INDEXED BY inbox_waiting CROSS JOIN run r ON r.number = i.run
     WHERE i.delivered_seq IS NULL AND r.workflow IN (SELECT value FROM json_each(:workflows))
-        AND (r.state, i.kind) IN (VALUES ('done', 'message'), ('capped', 'top_up'))
+        AND (r.state = 'capped' AND i.kind = 'top_up' OR r.state = 'done' AND i.kind = 'message'
+            AND r.workflow IN (SELECT value FROM json_each(:talking)))
     ORDER BY r.number""")
 _SENT = select(inbox, run.c.id).join(run, run.c.number == inbox.c.run).order_by(inbox.c.number)
 
@@ -80,9 +81,17 @@ def take(cursor: sqlite3.Cursor, run_: int, numbers: Collection[int], seq: int) 
     cursor.executemany(_TAKE, [(seq, run_, number) for number in numbers])
 
 
-def sleeping(connection: Connection, workflows: Collection[str]) -> list[int]:
-    """Runs of these workflows that have ended and may go on with what was sent to them."""
-    values = {"workflows": dumps(sorted(workflows))}
+def sleeping(
+    connection: Connection, workflows: Collection[str], talking: Collection[str]
+) -> list[int]:
+    """Runs of these workflows that have ended and may go on with what was sent to them.
+
+    Args:
+        connection: a reader's.
+        workflows: whose capped runs a raise wakes.
+        talking: whose finished runs a message wakes.
+    """
+    values = {"workflows": dumps(sorted(workflows)), "talking": dumps(sorted(talking))}
     return list(connection.execute(_SLEEPING, values).scalars())
 
 
