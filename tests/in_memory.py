@@ -15,7 +15,7 @@ from stepwell.messages import Reply
 from stepwell.retry import RetryPolicy
 from stepwell.snapshot import Approval, Call, Fault, Snapshot
 from stepwell.tools import tool
-from stepwell.workflow import Agent
+from stepwell.workflow import Agent, Workflow
 
 NOW = datetime(2027, 3, 14, 12, tzinfo=UTC)
 ID = "01KPXG3SB0QRSTVWXYZ0123456"
@@ -64,7 +64,7 @@ def agent(**options: Any) -> Agent:
 class InMemory:
     """One run of `workflow`, claimed by a driver that a test plays itself."""
 
-    def __init__(self, workflow: Agent, text: str = "Go on.", **options: Any) -> None:
+    def __init__(self, workflow: Workflow, text: str = "Go on.", **options: Any) -> None:
         self.workflow = workflow
         self.now = NOW
         self.history: list[Change] = []
@@ -105,6 +105,8 @@ class InMemory:
         """What `Store.record` does to a snapshot."""
         self.snapshot.run = change.run
         change.apply(self.snapshot)
+        left = [e for e in self.snapshot.inbox if e.number not in change.delivered]
+        self.snapshot.inbox = tuple(left)
         self.history.append(change)
         return change
 

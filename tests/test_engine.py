@@ -538,7 +538,7 @@ def test_a_finished_run_is_resumed_to_its_answer(make):
     engine = make(Reply("done"))
     run = engine.run("w", "Go.")
     assert engine.resume(run.id) == run
-    with pytest.raises(RunNotResumable, match="only a capped or failed run's limits"):
+    with pytest.raises(RunNotResumable, match="limits cannot be raised any more"):
         engine.resume(run.id, max_turns=1)
 
 

@@ -43,8 +43,10 @@ from stepwell.decide import (
     Wait,
     conclude,
 )
+from stepwell.delivery import wake
 from stepwell.envelope import failure, success
 from stepwell.errors import ApprovalClosed, InvalidDecision, LeaseLost
+from stepwell.inbox import InboxEntry, InboxKind
 from stepwell.intervention import cancel, interrupt, resume, take_over
 from stepwell.machine import CallStatus
 from stepwell.messages import StopReason, Usage
@@ -137,6 +139,8 @@ class Journey:
         self.asked: set[int] = set()  # calls whose tool is finding out what became of them
         self.starts: Counter[int] = Counter()
         self.again: Counter[int] = Counter()  # how often somebody said: run it again
+        self.sent = 0
+        self.mailed = []  # what was sent, and the driver has not heard of
         self.model_calls = 0
         self.checked = 1
         self.stale = None
@@ -152,6 +156,7 @@ class Journey:
     def apply(self, change, *, driven=True):
         event(change.trigger)
         self.run.apply(change)
+        self.hear()
 
     def conclude(self, outcome, jitter=0.5):
         run = self.run
@@ -180,6 +185,9 @@ class Journey:
             actions += [self.a_person_decides] * 6
         if self.row.state in {"capped", "failed"}:
             actions += [self.a_person_resumes] * 3
+        actions += [self.somebody_sends_something]
+        if self.sleeps():
+            actions += [self.wake] * 6
         if live and self.row.seq > 15:
             actions += [self.a_person_cancels]
         return actions
@@ -193,6 +201,7 @@ class Journey:
     def claim(self):
         self.begun.clear()
         self.asked.clear()
+        self.hear()
         self.run.claim()
 
     def drive(self):
@@ -293,6 +302,42 @@ class Journey:
         if change is not None:
             self.apply(change, driven=False)
 
+    def somebody_sends_something(self):
+        if self.row.state == "cancelled":
+            return
+        kind = self.draw(st.sampled_from(InboxKind))
+        names = ["max_turns", "max_tool_calls"]
+        amounts = {name: self.draw(st.integers(0, 3)) for name in names}
+        self.sent += 1
+        is_message = kind is InboxKind.MESSAGE
+        self.put(
+            InboxEntry(
+                number=self.sent,
+                kind=kind,
+                text=self.draw(st.sampled_from(["hi", "e\u0301"])) if is_message else None,
+                amounts={} if is_message else amounts,
+                by=self.draw(st.sampled_from([None, "ann", "bob"])),
+            )
+        )
+
+    def put(self, entry):
+        """The driver hears of it with its next record, or when the run is claimed."""
+        self.mailed.append(entry)
+
+    def hear(self):
+        self.snapshot.inbox += tuple(self.mailed)
+        self.mailed.clear()
+
+    def sleeps(self):
+        ended = self.row.state in {"done", "capped"} and not self.is_driven()
+        return ended and bool(self.mailed or self.snapshot.inbox)
+
+    def wake(self):
+        self.hear()
+        change = wake(self.run.workflow, self.snapshot, self.run.now)
+        if change is not None:
+            self.apply(change, driven=False)
+
     def a_person_cancels(self):
         if self.is_driven():
             self.request_cancel()
@@ -311,6 +356,7 @@ class Journey:
         self.a_parked_run_waits_for_somebody()
         self.effects_are_as_the_ledger_says()
         self.limits_hold()
+        self.what_was_sent_is_taken_once_and_in_order()
 
     def every_transition_is_in_the_table(self):
         for change in self.run.history[self.checked :]:
@@ -371,6 +417,14 @@ class Journey:
         assert self.model_calls <= row.used.turns + row.reserved_turns
         assert len(self.starts) <= row.used.tool_calls <= row.max_tool_calls
 
+    def what_was_sent_is_taken_once_and_in_order(self):
+        taken = [number for change in self.run.history for number in change.delivered]
+        waiting = [entry.number for entry in (*self.snapshot.inbox, *self.mailed)]
+        assert sorted(taken + waiting) == list(range(1, self.sent + 1))
+        for change in self.run.history:
+            assert list(change.delivered) == sorted(change.delivered)
+            assert bool(change.delivered) or change.trigger not in {"deliver", "follow_up"}
+
     def finish(self):
         """However it came about, the run can be brought to an end with what is recorded."""
         event(f"at last {self.row.state}")
@@ -427,10 +481,17 @@ class StoredJourney(Journey):
     def apply(self, change, *, driven=True):
         self.store.record(self.snapshot, change, driven=driven)
         self.run.history.append(change)
+        self.mailed.clear()  # every record tells what was sent
 
     def request_cancel(self):
         assert self.store.request_cancel(self.row.number, "bob")
         super().request_cancel()
+
+    def put(self, entry):
+        said = {"text": entry.text, "amounts": entry.amounts}
+        number = self.store.send(self.row.number, entry.kind, entry.by, **said)
+        assert number == entry.number
+        super().put(entry)
 
     def try_to_claim(self):
         until = self.run.now + timedelta(seconds=30)
@@ -444,6 +505,7 @@ class StoredJourney(Journey):
         mine = {"owner": claimed.run.owner, "lease_until": claimed.run.lease_until}
         assert claimed.run == replace(self.row, fence=fence, **mine)
         self.run.snapshot = claimed
+        self.mailed.clear()
 
     def possible(self):
         late = [self.a_late_writer_changes_nothing] * 3 if self.stale else []
@@ -457,7 +519,8 @@ class StoredJourney(Journey):
 
     def check(self):
         super().check()
-        assert told(self.store.load(self.row.number)) == told(self.snapshot)
+        heard = self.snapshot.inbox + tuple(self.mailed)
+        assert told(self.store.load(self.row.number)) == told(replace(self.snapshot, inbox=heard))
         if not self.is_due():
             assert self.try_to_claim() is None
 
@@ -472,6 +535,7 @@ def told(snapshot):
         "approvals": list(snapshot.approvals.items()),
         "blanket": snapshot.blanket,
         "notes": snapshot.notes,
+        "inbox": snapshot.inbox,
         "ids": snapshot.ids,
         "counts": (snapshot.messages, snapshot.calls, snapshot.questions, snapshot.replies),
         "closed": snapshot._closed,

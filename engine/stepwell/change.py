@@ -35,6 +35,7 @@ class Change:
         by: the person who caused it; None for a driver.
         messages, calls, approvals, notes: rows to add, and calls and approvals to update.
         shortened: numbers of calls whose results the model is shown cut from now on.
+        delivered: numbers of the inbox's entries that this transition takes.
         usage, model: of the model call that led here.
     """
 
@@ -47,6 +48,7 @@ class Change:
     approvals: tuple[Approval, ...] = ()
     notes: tuple[str, ...] = ()
     shortened: tuple[int, ...] = ()
+    delivered: tuple[int, ...] = ()
     usage: Usage | None = None
     model: str | None = None
     error: Fault | None = None

@@ -9,6 +9,7 @@ from stepwell.budget import Reservation, at_most, out_of_time, over_today, reser
 from stepwell.calls import ask, finish, reconciled, settle, start
 from stepwell.change import Change, cap, change, stop
 from stepwell.context import Finding
+from stepwell.delivery import deliver
 from stepwell.envelope import Envelope
 from stepwell.errors import PlanFailed, ProviderError
 from stepwell.intervention import cancel
@@ -132,6 +133,13 @@ def decide(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
         return _dispatching(workflow, snapshot, now)
     if run.state is State.SUMMARISING:
         return _summarising(workflow, snapshot, now)
+    return _awaiting_model(workflow, snapshot, now)
+
+
+def _awaiting_model(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
+    delivered = deliver(workflow, snapshot, now)
+    if delivered is not None:
+        return Record(delivered)
     if isinstance(workflow, Pipeline):
         return _planned(workflow, snapshot, now)
     if isinstance(workflow, Agent):

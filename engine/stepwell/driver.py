@@ -127,11 +127,14 @@ class Driver:
                     if snapshot.run.owner is None or until is None:
                         return
                     self._wait(until, lease)
+                    self._look_again(snapshot)
                 case AskModel() | RunCalls() | Reconcile() as command:
                     if not self.leases.secure(lease):
                         raise LeaseLost(f"Run {snapshot.run.id} was taken over; nothing was begun.")
                     outcome = self._perform(workflow, performer, command, snapshot, lease)
-                    if outcome is not None:
+                    if outcome is None:
+                        self._look_again(snapshot)
+                    else:
                         self._conclude(workflow, snapshot, outcome, lease)
 
     def _look_around(self, workflow: Workflow, performer: Performer, snapshot: Snapshot) -> None:
@@ -235,6 +238,11 @@ class Driver:
         seconds = (until - clock.now()).total_seconds()
         if seconds > 0:
             lease.news.wait(min(seconds, self.policy.keep_lease.total_seconds()))
+
+    def _look_again(self, snapshot: Snapshot) -> None:
+        """Take in what was sent to a run while it waited."""
+        with suppress(StoreError):  # the next record tells it, too
+            snapshot.inbox = self.store.waiting(snapshot.run.number)
 
     def hand_back(self, snapshot: Snapshot, reason: str) -> None:
         """Give a run back in the middle of an effect, for this process has to stop."""

@@ -3,35 +3,35 @@
 import logging
 import threading
 from collections.abc import Iterable
-from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Self, Unpack
 
 from ulid import ULID
 
-from stepwell import clock
+from stepwell import clock, steering
 from stepwell.change import Change
 from stepwell.decisions import Decider, Deciding, ask
 from stepwell.driver import Driver
-from stepwell.errors import LeaseLost, UnknownWorkflow
 from stepwell.fork import Fate, ForkOptions, fork
 from stepwell.gate import ModelGate
-from stepwell.intervention import Raises, RunOptions, cancel, new_run, resume
+from stepwell.intervention import Raises, RunOptions, new_run
 from stepwell.lease import Leases
 from stepwell.machine import State
 from stepwell.mask import LogMask, masking
 from stepwell.messages import OnText
+from stepwell.runlog import RunLog
 from stepwell.settings import Settings, load
 from stepwell.snapshot import ApprovePolicy, Snapshot
-from stepwell.store import TRIES, Store
+from stepwell.store import Store
 from stepwell.store.connections import database_file
 from stepwell.submission import submit
-from stepwell.views import RunDetail
+from stepwell.views import InboxView, RunDetail
 from stepwell.watch import OnTransition, Watch
 from stepwell.worker import Worker
-from stepwell.workflow import Workflow, model_name, registered
+from stepwell.workflow import Workflow, registered
 
 
 class Engine(Deciding):
@@ -62,6 +62,7 @@ class Engine(Deciding):
         self.store = Store(file, self.settings.synchronous, mask)
         length = self.settings.lease
         every = min(self.settings.heartbeat, length / 3)  # a beat may be late, or fail once
+        self._log = RunLog(self.store, self.settings.warn_cost, self.settings.warn_turns)
         self._gate = ModelGate(self.settings.model_concurrency)
         self._leases = Leases(self.store, timedelta(seconds=length), timedelta(seconds=every))
 
@@ -152,13 +153,14 @@ class Engine(Deciding):
             UnknownRun, UnknownWorkflow, RunNotResumable, ConfigurationError: nothing was changed.
         """
         number = self._number(run)
-        before = self.store.load(number).run
-        if before.state not in {State.DONE, State.CANCELLED}:
-            self._check_runnable(before.workflow, model or before.model)
+        loaded, worker = self.store.load(number), self._worker(None, None)
+        before = loaded.run
+        if before.state not in {State.DONE, State.CANCELLED} or loaded.inbox:
+            worker.check_runnable(before.workflow, model or before.model)
         watch = Watch(self.store, number, on_transition, seq=before.seq)
         if model is not None:
-            self._rescue(number)
-        self.store.revise(number, lambda s: resume(s, clock.now(), by, raises, model))
+            worker.free(number)
+        steering.resume(self.store, number, by, raises, model)
         return self._go_on(watch, approve, on_text)
 
     def work(
@@ -212,7 +214,9 @@ class Engine(Deciding):
         number, id_ = self._number(run), str(ULID())
 
         def begin(past: Snapshot, fate: Fate) -> Change:
-            self._check_runnable(past.run.workflow, options.get("model") or past.run.model)
+            self._worker(None, None).check_runnable(
+                past.run.workflow, options.get("model") or past.run.model
+            )
             workflow = self.workflows[past.run.workflow]
             return fork(workflow, past, fate, id_, options, clock.now())
 
@@ -228,14 +232,23 @@ class Engine(Deciding):
             RunNotResumable: it has ended otherwise.
         """
         number = self._number(run)
-        for _ in range(TRIES):
-            self._rescue(number)
-            if self.store.request_cancel(number, by or "somebody"):
-                break
-            with suppress(LeaseLost):  # somebody has just begun to drive it
-                self.store.revise(number, lambda s: cancel(s, by, clock.now()), tries=1)
-                break
+        steering.cancel(self._worker(None, None), number, by)
         return self._detail(number)
+
+    def send(self, run: str, text: str, *, by: str | None = None) -> InboxView:
+        """Tell a run something. Only sends: whoever drives it delivers it at a safe moment.
+
+        One that is done goes on with it, by `resume` or a worker, as the same conversation.
+
+        Args:
+            run: its id, an unambiguous beginning of it, or "last".
+            text: what its model is to read.
+            by: who says it.
+
+        Raises:
+            UnknownRun, NotSent: nothing was sent.
+        """
+        return steering.send(self.store, self.workflows, self._number(run), text, by)
 
     def _submit(
         self,
@@ -246,7 +259,7 @@ class Engine(Deciding):
         until: datetime | None = None,
     ) -> tuple[int, Snapshot | None]:
         """The run's number and, if it is new and ours to drive `until` then, the run itself."""
-        self._check_runnable(workflow, options.get("model"))
+        self._worker(None, None).check_runnable(workflow, options.get("model"))
         new = new_run(str(ULID()), text, approve, options)
         return submit(self.store, self.workflows[workflow], new, until)
 
@@ -266,43 +279,30 @@ class Engine(Deciding):
             if not ask(self.store, self.workflows, watch.number, decider):
                 return self._detail(watch.number)
 
-    def _check_runnable(self, workflow: str, model: str | None) -> None:
-        known = self.workflows.get(workflow)
-        if known is None:
-            names = ", ".join(sorted(self.workflows)) or "none"
-            raise UnknownWorkflow(f"There is no workflow {workflow!r}.", f"Known: {names}.")
-        worker = self._worker(None, None)
-        for one in (model, *known.fallback):
-            worker.provider(known, model_name(one))
-
-    def _rescue(self, number: int) -> None:
-        for held in self.store.owned(number):
-            self._worker(None, None).rescue(held, jitter=None)
-
     def _worker(
         self,
         watch: Watch | None,
         on_text: OnText | None,
         stopping: threading.Event | None = None,
     ) -> Worker:
-        settings = self.settings
         driver = Driver(
             store=self.store,
             leases=self._leases,
-            policy=settings.retry_policy,
+            policy=self.settings.retry_policy,
             gate=self._gate,
             stopping=stopping or threading.Event(),
-            default_model=settings.model,
-            on_transition=watch.recorded if watch else _ignore,
+            default_model=self.settings.model,
+            on_transition=partial(self._recorded, watch),
             on_text=on_text,
         )
         return Worker(
             driver=driver,
             workflows=self.workflows,
-            default_model=settings.model,
-            root=settings.root,
+            default_model=self.settings.model,
+            root=self.settings.root,
         )
 
-
-def _ignore(_news: object) -> None:
-    """Nobody listens."""
+    def _recorded(self, watch: Watch | None, change: Change) -> None:
+        self._log.recorded(change)
+        if watch is not None:
+            watch.recorded(change)

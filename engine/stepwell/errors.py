@@ -85,6 +85,10 @@ class RunNotResumable(StepwellError):
     """The run is in a state that nothing can go on from."""
 
 
+class NotSent(StepwellError):
+    """The run cannot take what was to be sent to it; nothing was sent."""
+
+
 class ArgumentsError(StepwellError):
     """The arguments of a call are not valid; becomes a result that the model reads."""
 

@@ -141,7 +141,8 @@ def resume(
 ) -> Change | None:
     """What a person's `resume` changes: a raise tops a capped run up, a failed run starts afresh.
 
-    With a `model`, the run goes on with that one.
+    With a `model`, the run goes on with that one. A raise of a live run changes nothing here: it
+    is sent to its driver, see `steering`.
 
     Returns:
         None where nothing has to change for the run to go on, or it cannot.
@@ -165,10 +166,10 @@ def resume(
         return change(snapshot, Trigger.RESUME, now, by=by, model=model, columns=columns)
     if run.state is State.CANCELLED:
         raise RunNotResumable(f"Run {run.id} was cancelled; that is final.", "Start a new run.")
-    if more:
+    if more and run.state is State.DONE:
         raise RunNotResumable(
-            f"Run {run.id} is {run.state}: only a capped or failed run's limits can be raised.",
-            f"`stepwell resume {run.id}` goes on without.",
+            f"Run {run.id} is done: its limits cannot be raised any more.",
+            f"`stepwell send {run.id} TEXT` goes on with it.",
         )
     return None if model is None else _switch(snapshot, now, by, model)
 
@@ -177,7 +178,7 @@ def resume(
 MAY_BE_OVER = frozenset({"cost_per_day", "runs_per_day", "context_full", "repeated_call"})
 
 
-def raised_limits(run: RunRow, raises: Raises) -> dict[str, Any]:
+def raised_limits(run: RunRow, raises: Mapping[str, Any]) -> dict[str, Any]:
     """A run's limits after a raise; only those that are raised, of those it has."""
     more = {name: amount for name, amount in amounts(raises).items() if amount}
     return {

@@ -109,6 +109,7 @@ KEEPS_ATTEMPT = frozenset(
         Trigger.OVERFLOW,
         Trigger.SUMMARISED,
         Trigger.SUMMARY_SKIPPED,
+        Trigger.DELIVER,
         Trigger.FAIL,
         Trigger.CAP,
         Trigger.CANCEL,

@@ -9,7 +9,7 @@ from datetime import UTC
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from stepwell import clock
-from stepwell.errors import DatabaseMoved, StepwellError, StoreError
+from stepwell.errors import DatabaseMoved, LeaseLost, StepwellError, StoreError
 from stepwell.snapshot import Snapshot
 from stepwell.store.changes import Changes
 from stepwell.worker import Worker
@@ -42,6 +42,7 @@ class Pool:
     _driven: dict[tuple[int, int], Snapshot] = field(default_factory=dict)
     _ended: threading.Condition = field(default_factory=threading.Condition)
     _broken: StoreError | None = None
+    _unreadable: set[int] = field(default_factory=set)
 
     def run(self, *, until_idle: bool) -> None:
         """Drive whatever is due, the oldest first; for ever, or until nothing is due.
@@ -84,8 +85,9 @@ class Pool:
         started = False
         while len(self._driven) < self.concurrency and not self.worker.driver.stopping.is_set():
             try:
+                self._wake()
                 snapshot = self.worker.next_due(self.limits)
-            except StoreError as error:
+            except (StoreError, LeaseLost) as error:
                 log.warning("No run was claimed: %s", error)
                 return True
             except Exception:  # one run that cannot be read must not hold up the others
@@ -99,6 +101,19 @@ class Pool:
             name, arguments = f"stepwell-run-{number}", (snapshot, (number, fence))
             threading.Thread(target=self._drive, args=arguments, name=name, daemon=True).start()
         return started
+
+    def _wake(self) -> None:
+        """Make due again what has ended and may go on with what was sent to it."""
+        for number in self.worker.sleeping():
+            if number in self._unreadable:
+                continue
+            try:
+                self.worker.wake(number)
+            except (StoreError, LeaseLost):
+                raise
+            except Exception:  # one run that cannot be read must not hold up the others
+                self._unreadable.add(number)
+                log.exception("Run number %s cannot be read; see `stepwell db check`.", number)
 
     def _drive(self, snapshot: Snapshot, place: tuple[int, int]) -> None:
         try:

@@ -4,6 +4,7 @@ import os
 import re
 import tomllib
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -43,6 +44,7 @@ class Settings(BaseSettings):
         workflow_concurrency: by workflow, how many of its runs all workers drive at once.
         model_concurrency: by model, how many of its calls one process makes at once.
         mask: regular expressions; what they match is stored as `[masked]`.
+        warn_cost, warn_turns: a run that needs more USD or model calls is logged as a warning.
         synchronous: SQLite's; "full" survives a power loss.
     """
 
@@ -63,6 +65,8 @@ class Settings(BaseSettings):
     workflow_concurrency: dict[str, Annotated[int, Field(ge=1)]] = {}
     model_concurrency: dict[str, Annotated[int, Field(ge=1)]] = {}
     mask: list[str] = []
+    warn_cost: Decimal = Field(default=Decimal("0.50"), ge=0)
+    warn_turns: int = Field(default=8, ge=0)
     synchronous: Literal["full", "normal", "off"] = "full"
 
     @classmethod

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from stepwell.envelope import Envelope
+from stepwell.inbox import InboxEntry
 from stepwell.machine import CallStatus, State
 from stepwell.messages import AssistantMessage, Message, ToolCall, Usage, UserMessage
 from stepwell.offer import Offer, Today
@@ -259,6 +260,7 @@ class Snapshot:
         blanket: tools whose every further call a person has approved.
         notes: the run's scratchpad.
         ids: every id that a call has been given, for none may be there twice, with its number.
+        inbox: what was sent to the run and not taken yet, as far as its driver knows.
         messages, calls, questions, replies: how many there are.
         stopping: its driver has to stop: what is under way may end, nothing more begins.
         offer: what its next model call may take; None until its driver has asked.
@@ -274,6 +276,7 @@ class Snapshot:
     blanket: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     ids: dict[str, int] = field(default_factory=dict)
+    inbox: tuple[InboxEntry, ...] = ()
     messages: int = 0
     calls: int = 0
     questions: int = 0

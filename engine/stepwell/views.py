@@ -172,6 +172,26 @@ class PointView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InboxView:
+    """What somebody sent to a run.
+
+    Attributes:
+        kind: "message", or "top_up": a raise of its limits.
+        amounts: of a top_up: by the limit's name, how much it raises that.
+        delivered_seq: the transition that took it; None while it waits.
+    """
+
+    id: str
+    run: str
+    kind: str
+    text: str | None
+    amounts: dict[str, int] | None
+    by: str | None
+    sent_at: datetime
+    delivered_seq: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One run.
 
@@ -222,6 +242,7 @@ class RunDetail(Run):
     messages: tuple[MessageView, ...]
     calls: tuple[CallView, ...]
     approvals: tuple[ApprovalView, ...]
+    inbox: tuple[InboxView, ...]
     trace: tuple[TraceStep, ...]
     redefined: tuple[int, ...]
     forks: tuple[PointView, ...]

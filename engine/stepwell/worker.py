@@ -9,14 +9,16 @@ from pathlib import Path
 from types import MappingProxyType
 
 from stepwell import clock
+from stepwell.change import Change
+from stepwell.delivery import wake
 from stepwell.driver import Driver
-from stepwell.errors import ConfigurationError, LeaseLost, StoreError
+from stepwell.errors import ConfigurationError, LeaseLost, StoreError, UnknownWorkflow
 from stepwell.intervention import lost_worker, take_over
 from stepwell.messages import Provider
 from stepwell.providers import resolve
 from stepwell.snapshot import Snapshot
 from stepwell.store.claim import Owned
-from stepwell.workflow import Workflow, model_name
+from stepwell.workflow import Agent, Workflow, model_name
 
 log = logging.getLogger("stepwell")
 
@@ -55,6 +57,19 @@ class Worker:
             )
         return resolve(wanted, self.root)
 
+    def check_runnable(self, workflow: str, model: str | None) -> None:
+        """Make sure that runs of this workflow can be driven here.
+
+        Raises:
+            UnknownWorkflow, ConfigurationError: no such workflow is known, or a model of it.
+        """
+        known = self.workflows.get(workflow)
+        if known is None:
+            names = ", ".join(sorted(self.workflows)) or "none"
+            raise UnknownWorkflow(f"There is no workflow {workflow!r}.", f"Known: {names}.")
+        for one in (model, *known.fallback):
+            self.provider(known, model_name(one))
+
     def advance(
         self, number: int, follow: Callable[[], None], claimed: Snapshot | None = None
     ) -> None:
@@ -69,12 +84,14 @@ class Worker:
             claimed = claimed or self._claim(number)
             if claimed is not None:
                 self.drive(claimed)
-                if claimed.run.owner is None:
+                if claimed.run.owner is None and not claimed.inbox:
                     follow()
                     return  # it ended, or waits for longer than anybody holds it
                 claimed = None
                 continue
             held = self.driver.store.owned(number)
+            if not held and self.wake(number):
+                continue
             if not held:
                 follow()
                 return
@@ -89,6 +106,20 @@ class Worker:
             limits: by workflow, how many of its runs may be driven at once, by all processes.
         """
         return self._claim(None, limits)
+
+    def sleeping(self) -> list[int]:
+        """Runs that have ended and may go on with what was sent to them, for `wake`."""
+        talking = [name for name, known in self.workflows.items() if isinstance(known, Agent)]
+        return self.driver.store.sleeping(self.workflows, talking)
+
+    def wake(self, number: int) -> bool:
+        """Let a run that has ended go on with what was sent to it. False where nothing wakes it."""
+
+        def woken(snapshot: Snapshot) -> Change | None:
+            workflow = self.workflows.get(snapshot.run.workflow)
+            return wake(workflow, snapshot, clock.now()) if workflow else None
+
+        return self.driver.store.revise(number, woken) is not None
 
     def sweep(self) -> None:
         """Take every stuck run from the owner that it has lost; and say that we are alive."""
@@ -113,6 +144,11 @@ class Worker:
         """Take a claimed run as far as it goes now."""
         workflow = self.workflows[snapshot.run.workflow]
         self.driver.drive(workflow, lambda model: self.provider(workflow, model), snapshot)
+
+    def free(self, number: int) -> None:
+        """Take a run from an owner that has lost it, at a person's wish; see `rescue`."""
+        for held in self.driver.store.owned(number):
+            self.rescue(held, jitter=None)
 
     def rescue(self, held: Owned, jitter: float | None) -> bool:
         """Take a stuck run from its owner. False if it is not stuck, or moved on meanwhile."""

@@ -35,7 +35,7 @@ from stepwell import (
     clock,
     tool,
 )
-from stepwell.messages import Request, ToolMessage
+from stepwell.messages import Request, ToolMessage, UserMessage
 from stepwell.views import ApprovalView, RunDetail
 
 KEY = "the one run"
@@ -194,6 +194,38 @@ def look_on(folder: str) -> dict[str, Any]:
     return {"state": run.state, "asked": asked}
 
 
+def talk(folder: str, die: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A run that is told something when it is done, and more while it works on that.
+
+    Who sends looks first whether it has sent it already, as a person would after a crash.
+    """
+    commits = Commits(die or {})
+    file = Path(folder, "runs.db")
+
+    def tell(count: int, text: str) -> None:
+        if len(engine.get("last").inbox) < count:
+            engine.send("last", text)
+
+    @tool(read_only=True)
+    def read() -> str:
+        """Read something."""
+        tell(2, "Second.")
+        return "read"
+
+    def answer(request: Request) -> Reply:
+        said = [m.text for m in request.transcript if isinstance(m, UserMessage)]
+        return Reply(" ".join(["Heard:", *said]))
+
+    script = [answer, Reply(calls=[("read", {})]), answer]
+    limits = Limits(max_turns=30)
+    agent = Agent("talk", tools=[read], model=ScriptedModel(script), limits=limits)
+    with Engine(file, workflows=[agent]) as engine:
+        run = engine.resume("last") if engine.runs() else engine.run("talk", "Go.", key=KEY)
+        tell(1, "First.")
+        run = engine.resume(run.id)
+    return {"state": run.state, "answer": run.answer, "commits": commits.seen}
+
+
 class Meeting:
     """Where a process says that it has come to a place, and stays until it may go on."""
 
@@ -319,7 +351,9 @@ def work(folder: str) -> None:
         engine.work()
 
 
-JOBS = {job.__name__: job for job in (whole, look_on, wait_at, take_over, fill, claim_all, work)}
+JOBS = {
+    job.__name__: job for job in (whole, look_on, talk, wait_at, take_over, fill, claim_all, work)
+}
 
 
 def serve() -> None:

@@ -66,6 +66,7 @@ def test_a_transition_is_written_with_all_that_belongs_to_it(run: Stepping, file
         "call_version": 0,
         "approval": 1,
         "note": 2,
+        "inbox": 0,
     }
     assert run.snapshot.run.state == "awaiting_approval"
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stepwell import Verdict
+from stepwell.inbox import InboxKind
 from stepwell.store import Store
 from stepwell.store.views import VIEWS
 from tests.store.stepping import Stepping
@@ -133,6 +134,22 @@ def test_approval_history(run: Stepping, file: Path) -> None:
         "wire", "denied", "bob", "no",
     )  # fmt: skip
     assert row["seconds_waited"] >= 0
+
+
+def test_sent(store: Store, run: Stepping, file: Path) -> None:
+    store.send(run.number, InboxKind.MESSAGE, "ann", text="Hurry!")
+    [row] = select(file, "SELECT * FROM sent")
+    id_ = run.snapshot.run.id
+    assert ISO.fullmatch(row.pop("sent_at"))
+    assert row == {
+        "id": f"{id_}-m1",
+        "run": id_,
+        "kind": "message",
+        "text": "Hurry!",
+        "amounts": None,
+        "by": "ann",
+        "delivered_seq": None,
+    }
 
 
 def test_costs_are_dollars(store: Store, file: Path) -> None:

@@ -45,6 +45,21 @@ def test_until_idle_drives_all_that_is_due_and_returns(engine: Engine, place: Pl
     assert sorted(int(line.split()[0]) for line in place.effects) == list(range(30))
 
 
+def test_a_finished_run_goes_on_with_what_it_is_told_beside_others(engine: Engine) -> None:
+    first = engine.submit("plain", "Go.")
+    with working(engine):
+        eventually(lambda: engine.get(first.id).state == "done")
+        engine.send(first.id, "More.")
+        engine.submit("plain", "Go.")
+        eventually(lambda: engine.get(first.id).used.turns == 2)
+        eventually(lambda: states(engine) == {"done"})
+    assert [entry.trigger for entry in engine.history(first.id)][1:] == [
+        "answer",
+        "follow_up",
+        "answer",
+    ]
+
+
 def test_until_idle_returns_at_once_where_nothing_is_due(engine: Engine) -> None:
     engine.work(until_idle=True)
     assert engine.runs() == []
@@ -263,3 +278,17 @@ def test_a_run_that_cannot_be_read_holds_up_no_other(
     assert engine.get(odd.id).state == "awaiting_model"
     (problem,) = check.problems(file)
     assert "perhaps" in problem
+
+
+def test_a_finished_run_that_cannot_be_read_holds_up_no_other_and_is_named_once(
+    engine: Engine, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd, plain = engine.run("plain", "1"), engine.run("plain", "2")
+    for run in (odd, plain):
+        engine.send(run.id, "More.")
+    with closing(sqlite3.connect(file)) as shell, shell:
+        shell.execute("UPDATE run SET approve = 'perhaps' WHERE id = ?", (odd.id,))
+    engine.work(until_idle=True)
+    assert engine.get(plain.id).used.turns == 2
+    assert engine.get(odd.id).used.turns == 1
+    assert len([r for r in caplog.records if "cannot be read" in r.getMessage()]) == 1

@@ -25,7 +25,7 @@ class InternalError(StepwellError):
 
 
 class _Log(logging.Handler):
-    """Warnings, a line each on stderr, safe to show."""
+    """What is logged, a line each on stderr, safe to show."""
 
     def emit(self, record: logging.LogRecord) -> None:
         from stepwell.cli.output import say
@@ -34,7 +34,8 @@ class _Log(logging.Handler):
         why = f" {type(error).__name__}: {error}" if error else ""
         if record.exc_text and not error:  # masked
             why = f" {record.exc_text.splitlines()[-1]}"
-        say(f"{record.getMessage()}{why}", style="yellow")
+        style = "yellow" if record.levelno >= logging.WARNING else ""
+        say(f"{record.getMessage()}{why}", style)
 
 
 def main() -> NoReturn:
@@ -43,6 +44,7 @@ def main() -> NoReturn:
     for number in SIGNALS:
         signal.signal(number, _stop)
     logging.basicConfig(level=logging.WARNING, handlers=[_Log()])
+    logging.getLogger("stepwell.runs").disabled = True  # a worker's, see `work`
     logging.getLogger("apscheduler").setLevel(logging.ERROR)  # a beat left out is no news
     code = _finish(_run())
     if code > SIGNALLED:

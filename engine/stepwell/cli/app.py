@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import compare, database, decisions, drive, forks, health, look, work
+from stepwell.cli import compare, database, decisions, drive, forks, health, look, steer, work
 
 app = typer.Typer(
     name="stepwell",
@@ -19,6 +19,7 @@ for command in (
     drive.run,
     drive.resume,
     forks.fork,
+    steer.send,
     work.worker,
     look.runs,
     look.show,

@@ -128,7 +128,9 @@ def resume(
     }
     with engine(app, needs_workflows=True) as opened:
         begun, seen = opened.get(run), Progress()
-        if any(amounts(raises).values()) or model or begun.state not in {"done", "cancelled"}:
+        waits = any(sent.delivered_seq is None for sent in begun.inbox)
+        goes_on = begun.state in {*LIVE, State.FAILED, State.CAPPED} or waits
+        if any(amounts(raises).values()) or model or goes_on:
             begun = drive(
                 opened, begun, seen, quiet=json, by=person(by), model=model, raises=raises
             )

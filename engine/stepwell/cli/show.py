@@ -38,6 +38,16 @@ def show_run(run: RunDetail, *, full: bool) -> None:
             "yellow",
             full=full,
         )
+    _inbox(run, full=full)
+
+
+def _inbox(run: RunDetail, *, full: bool) -> None:
+    """What was sent and waits; what was taken stands among the messages, or in the limits."""
+    for sent in run.inbox:
+        if sent.delivered_seq is None:
+            who = f" by {sent.by}" if sent.by else ""
+            raises = ", ".join(f"{name} +{by}" for name, by in (sent.amounts or {}).items())
+            _print(f"not delivered yet{who}", sent.text or raises, "yellow", full=full)
 
 
 def show_trace(run: RunDetail, *, full: bool) -> None:

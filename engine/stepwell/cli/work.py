@@ -1,5 +1,6 @@
 """`worker`: drives what is due, until it is told to stop."""
 
+import logging
 import os
 import signal
 import threading
@@ -13,6 +14,7 @@ from stepwell.cli.options import AppOption
 from stepwell.cli.output import say
 from stepwell.cli.session import engine
 from stepwell.errors import ConfigurationError
+from stepwell.runlog import log as ends
 
 
 def worker(
@@ -23,6 +25,8 @@ def worker(
     app: AppOption = None,
 ) -> None:
     """Drive runs that are due, side by side with other workers on the same database.
+
+    Prints one line of JSON on stderr for every run that ends.
 
     Only runs of workflows that the application defines are taken. The first SIGTERM or Ctrl-C
     lets the effects under way end, for STEPWELL_GRACE seconds at most (30), and gives the runs
@@ -38,6 +42,8 @@ def worker(
         stopping.set()
         say("Stopping: what is under way may end; once more ends it at once.")
 
+    ends.disabled = False
+    ends.setLevel(logging.INFO)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     with engine(app, needs_workflows=True) as opened:

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError
@@ -17,8 +17,9 @@ from sqlalchemy.exc import DBAPIError
 from stepwell import clock
 from stepwell.change import Change
 from stepwell.envelope import Envelope
-from stepwell.errors import DatabaseMoved, KeyConflict, LeaseLost, StoreError
+from stepwell.errors import DatabaseMoved, KeyConflict, LeaseLost, NotSent, StoreError
 from stepwell.fork import Fate
+from stepwell.inbox import InboxEntry, InboxKind
 from stepwell.machine import State
 from stepwell.mask import Mask
 from stepwell.offer import Today
@@ -29,6 +30,7 @@ from stepwell.store import (
     connections,
     copies,
     forking,
+    inbox,
     load,
     past,
     record,
@@ -193,12 +195,13 @@ class Store:
         """
         worker = self.worker() if driven else None
         stored = self.mask.change(change)
-        snapshot.run = _value(self._write(lambda cursor: record.record(cursor, stored, worker)))
+        written = _value(self._write(lambda cursor: record.record(cursor, stored, worker)))
+        snapshot.run, snapshot.inbox = written
         change.apply(snapshot)
 
     def revise(
         self, number: int, how: Callable[[Snapshot], Change | None], *, tries: int = TRIES
-    ) -> bool:
+    ) -> Change | None:
         """Change a run from outside, on what it is at that moment.
 
         Args:
@@ -207,7 +210,7 @@ class Store:
             tries: somebody else may change the run between our reading and our writing it.
 
         Returns:
-            whether there was anything to change.
+            what was recorded; None where there was nothing to change.
 
         Raises:
             LeaseLost: it changed at every try; nothing was written.
@@ -216,7 +219,7 @@ class Store:
             snapshot = self.load(number)
             change = how(snapshot)
             if change is None:
-                return False
+                return None
             tries -= 1
             try:
                 self.record(snapshot, change, driven=False)
@@ -224,7 +227,7 @@ class Store:
                 if tries <= 0:
                     raise
             else:
-                return True
+                return change
 
     def claim(
         self,
@@ -273,6 +276,37 @@ class Store:
         """Ask the driver of a run to end it. False if nobody drives it."""
         return self._write(lambda cursor: claim.request_cancel(cursor, number, by))
 
+    def send(
+        self,
+        number: int,
+        kind: InboxKind,
+        by: str | None,
+        *,
+        text: str | None = None,
+        amounts: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Put something into a run's inbox; the run itself is left to whoever drives it.
+
+        Returns:
+            the entry's number.
+
+        Raises:
+            NotSent: the run was cancelled.
+        """
+        said = None if text is None else self.mask.text(text)
+        new = inbox.New(number, kind, said, amounts, by, clock.now())
+        return _value(self._write(lambda cursor: inbox.send(cursor, new)))
+
+    def waiting(self, number: int) -> tuple[InboxEntry, ...]:
+        """What was sent to a run and is not taken yet, the oldest first."""
+        with self.reading() as connection:
+            return inbox.waiting(connection.exec_driver_sql, number)
+
+    def sleeping(self, workflows: Collection[str], talking: Collection[str]) -> list[int]:
+        """Runs that have ended and may go on with what was sent to them; see `inbox.sleeping`."""
+        with self.reading() as connection:
+            return inbox.sleeping(connection, workflows, talking)
+
     def keep_late(self, number: int, call: int, outcome: Envelope) -> None:
         """Keep what a call came to after it was given up, as evidence."""
         kept = self.mask.value(outcome)
@@ -319,8 +353,8 @@ class Store:
             return self._committer
 
 
-def _value(result: T | LeaseLost | KeyConflict) -> T:
-    if isinstance(result, LeaseLost | KeyConflict):
+def _value(result: T | LeaseLost | KeyConflict | NotSent) -> T:
+    if isinstance(result, LeaseLost | KeyConflict | NotSent):
         raise result
     return result
 

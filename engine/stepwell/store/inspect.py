@@ -13,6 +13,7 @@ from stepwell.history import Row
 from stepwell.machine import CallStatus, State
 from stepwell.owner import Owner
 from stepwell.snapshot import ApprovalStatus
+from stepwell.store import inbox
 from stepwell.store.claim import Owned
 from stepwell.store.tables import (
     approval,
@@ -30,6 +31,7 @@ from stepwell.views import (
     CallStep,
     CallView,
     HistoryEntry,
+    InboxView,
     LimitsView,
     MessageView,
     PointView,
@@ -152,6 +154,7 @@ def detail(connection: Connection, number: int, now: datetime) -> RunDetail:
         connection.execute(CALLS, one).mappings().all(),
         connection.execute(APPROVALS_OF_RUN, one).mappings().all(),
         now,
+        sent=tuple(inbox.sent(connection, number)),
         redefined=tuple(connection.execute(_REDEFINED, {"run": number}).scalars()),
         forked=forks(connection, number),
     )
@@ -164,6 +167,7 @@ def assemble(
     questions: Sequence[Row],
     now: datetime,
     *,
+    sent: tuple[InboxView, ...],
     redefined: tuple[int, ...],
     forked: tuple[PointView, ...],
 ) -> RunDetail:
@@ -178,6 +182,7 @@ def assemble(
         messages=tuple(_messages(id_, messages, by_request)),
         calls=tuple(_call(id_, line) for line in calls),
         approvals=tuple(_approval(question) for question in questions),
+        inbox=sent,
         trace=tuple(_trace(id_, messages, by_request)),
         redefined=redefined,
         forks=forked,

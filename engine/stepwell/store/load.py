@@ -10,12 +10,12 @@ from stepwell.change import WHOLE
 from stepwell.history import Row
 from stepwell.messages import Usage
 from stepwell.snapshot import Call, Snapshot, StoredMessage
-from stepwell.store import rows
+from stepwell.store import inbox, rows
 from stepwell.store.tables import approval, call, message, note, run, transition
 
 # Built once: to build a statement costs more than to execute it.
 _NUMBER = bindparam("number", type_=Integer())
-_RUN = select(run).where(run.c.number == _NUMBER)
+_RUN = select(run, inbox.IS_WAITING.label("was_sent")).where(run.c.number == _NUMBER)
 _CALLS = select(call).where(call.c.run == _NUMBER).order_by(call.c.number)
 _MESSAGES = select(message).where(message.c.run == _NUMBER).order_by(message.c.number)
 _APPROVALS = select(approval).where(approval.c.run == _NUMBER).order_by(approval.c.number)
@@ -46,8 +46,9 @@ _NOTES = select(note.c.text).where(note.c.run == _NUMBER).order_by(note.c.number
 def load(connection: Connection, number: int) -> Snapshot:
     """The run as it was last recorded: what its transitions made of it, one after the other."""
     one = {"number": number}
+    row = connection.execute(_RUN, one).mappings().one()
     snapshot = assemble(
-        connection.execute(_RUN, one).mappings().one(),
+        row,
         connection.execute(_MESSAGES, one).mappings(),
         connection.execute(_CALLS, one).mappings(),
         connection.execute(_APPROVALS, one).mappings(),
@@ -55,6 +56,8 @@ def load(connection: Connection, number: int) -> Snapshot:
     )
     snapshot.blanket.update(connection.execute(_BLANKET, one).scalars())
     snapshot.notes.extend(connection.execute(_NOTES, one).scalars())
+    if row["was_sent"]:
+        snapshot.inbox = inbox.waiting(connection.exec_driver_sql, number)
     return snapshot
 
 

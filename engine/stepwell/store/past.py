@@ -1,6 +1,7 @@
 """Reading a run as it was after any of its transitions."""
 
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -10,9 +11,9 @@ from sqlalchemy import Connection, Integer, RowMapping, Select, bindparam, selec
 from stepwell.change import WHOLE
 from stepwell.history import Row, Rows, rewind
 from stepwell.snapshot import Snapshot
-from stepwell.store import inspect, load
+from stepwell.store import inbox, inspect, load
 from stepwell.store.tables import call_version, note, transition
-from stepwell.views import RunDetail
+from stepwell.views import InboxView, RunDetail
 
 _NUMBER = bindparam("number", type_=Integer())
 _TRANSITIONS = select(transition).where(transition.c.run == _NUMBER).order_by(transition.c.seq)
@@ -56,12 +57,14 @@ def detail(connection: Connection, number: int, seq: int, now: datetime) -> RunD
     requests = Counter(line["requested_seq"] for line in past.calls)
     calls = {line["number"]: line for line in past.calls}
     steps = pairwise(past.transitions)
+    came = inbox.sent(connection, number)
     return inspect.assemble(
         {**past.run, "parallel_turns": sum(count > 1 for count in requests.values())},
         past.messages,
         past.calls,
         [_question(row, calls[row["call"]]) for row in past.approvals],
         now,
+        sent=tuple(_sent(one, seq) for one in came if one.sent_at <= past.run["updated_at"]),
         redefined=tuple(b["seq"] for a, b in steps if _differ(a["digest"], b["digest"])),
         forked=tuple(one for one in inspect.forks(connection, number) if one.at <= seq),
     )
@@ -84,6 +87,12 @@ def _question(row: Row, call: Row) -> Row:
     edited = call["edited"] is not None
     shown = call["edited"] if edited else call["arguments"]
     return {**row, "shown": shown, "edited": edited, "late_outcome": call["late_outcome"]}
+
+
+def _sent(one: InboxView, seq: int) -> InboxView:
+    """What was sent, taken or not as it was at that time."""
+    later = one.delivered_seq is not None and one.delivered_seq > seq
+    return replace(one, delivered_seq=None) if later else one
 
 
 def _differ(before: str | None, after: str | None) -> bool:

@@ -8,9 +8,10 @@ from sqlalchemy import Boolean, bindparam, case, null, update
 from stepwell.change import Change
 from stepwell.envelope import dumps
 from stepwell.errors import KeyConflict, LeaseLost
+from stepwell.inbox import InboxEntry
 from stepwell.machine import LIVE
 from stepwell.snapshot import RunRow
-from stepwell.store import rows
+from stepwell.store import inbox, rows
 from stepwell.store.prepared import Prepared, insert
 from stepwell.store.tables import (
     approval,
@@ -39,7 +40,7 @@ _guarded = (
         run.c.seq == bindparam("guard_seq"),
     )
     .values({column: bindparam(column.name, type_=column.type) for column in _CHANGING})
-    .returning(run.c.cancel_requested)
+    .returning(run.c.cancel_requested, inbox.IS_WAITING)
 )
 _KEEP = Prepared(_guarded)
 _RELEASE = Prepared(
@@ -96,8 +97,11 @@ _SHORTEN = """
 _ALREADY = 'SELECT at, "trigger", fence, worker FROM transition WHERE run = ? AND seq = ?'
 
 
-def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow | LeaseLost:
-    """Write one change, or nothing: the run as it now is, or that it had moved on.
+Recorded = tuple[RunRow, tuple[InboxEntry, ...]]
+
+
+def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> Recorded | LeaseLost:
+    """Write one change, or nothing: the run as it now is with its inbox, or that it had moved on.
 
     The error is returned, not raised, so that the neighbours in the transaction stand.
     """
@@ -113,16 +117,17 @@ def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow
     found = statement.execute(cursor, values).fetchall()
     if not found:
         if worker is not None and _is_there_already(cursor, change, worker):
-            return after
+            return after, inbox.waiting(cursor.execute, before.number)
         return LeaseLost(
             f"Run {before.id} has moved on: somebody else drives it, or has changed it.",
             f"See `stepwell history {before.id}`.",
         )
     append(cursor, change, before.number, worker)
-    ((cancel_requested,),) = found
-    if cancel_requested == after.cancel_requested:
-        return after
-    return replace(after, cancel_requested=cancel_requested)
+    ((cancel_requested, was_sent),) = found
+    entries = inbox.waiting(cursor.execute, before.number) if was_sent else ()
+    if cancel_requested != after.cancel_requested:
+        after = replace(after, cancel_requested=cancel_requested)
+    return after, entries
 
 
 def begin(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow | KeyConflict:
@@ -161,17 +166,23 @@ def append(cursor: sqlite3.Cursor, change: Change, number: int, worker: int | No
         if one_call.full_result is not None:
             row = {"run": number, "call": one_call.number, "text": one_call.full_result}
             _INSERT_FULL_RESULT.execute(cursor, row)
-    for question in change.approvals:
-        values = rows.approval_values(question, number)
-        if question.asked_seq == seq:
-            _INSERT_APPROVAL.execute(cursor, values)
-        else:
-            _UPDATE_APPROVAL.execute(cursor, values | {"run_": number, "number_": question.number})
+    _append_questions(cursor, change, number)
     if change.shortened:
         numbers = dumps(list(change.shortened))
         cursor.execute(_SHORTEN, {"seq": seq, "run": number, "numbers": numbers})
+    if change.delivered:
+        inbox.take(cursor, number, change.delivered, seq)
     if change.notes:
         _append_notes(cursor, change, number)
+
+
+def _append_questions(cursor: sqlite3.Cursor, change: Change, number: int) -> None:
+    for question in change.approvals:
+        values = rows.approval_values(question, number)
+        if question.asked_seq == change.run.seq:
+            _INSERT_APPROVAL.execute(cursor, values)
+        else:
+            _UPDATE_APPROVAL.execute(cursor, values | {"run_": number, "number_": question.number})
 
 
 def _append_notes(cursor: sqlite3.Cursor, change: Change, number: int) -> None:

@@ -1,10 +1,12 @@
 """Between the plain data that decisions are made of and the rows that are stored."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stepwell.change import Change
 from stepwell.history import Row
+from stepwell.inbox import InboxEntry, InboxKind
 from stepwell.machine import CallStatus, State
 from stepwell.snapshot import (
     Approval,
@@ -202,6 +204,13 @@ def stored_call(row: Row) -> Call:
     columns: dict[str, Any] = {k: row[k] for k in Call.__slots__ if k in row}
     own = {"status": CallStatus(row["status"]), "masked": bool(row["masked"])}
     return Call(**columns | own)
+
+
+def inbox_entry(row: Sequence[Any]) -> InboxEntry:
+    """What was sent, from `(number, kind, text, amounts, by)` as SQLite gives them."""
+    number, kind, text, amounts, by = row
+    raised = json.loads(amounts) if amounts else {}
+    return InboxEntry(number=number, kind=InboxKind(kind), text=text, amounts=raised, by=by)
 
 
 def approval_values(approval: Approval, run: int) -> dict[str, Any]:

@@ -228,6 +228,25 @@ class Note(SQLModel, table=True):
     text: str
 
 
+class Inbox(SQLModel, table=True):
+    """What was sent to a run; `delivered_seq` says which transition took it."""
+
+    __tablename__ = "inbox"
+    __table_args__: ClassVar[Any] = (
+        Index("inbox_waiting", "run", sqlite_where=text("delivered_seq IS NULL")),
+        _OF_RUN,
+    )
+
+    run: int = Field(primary_key=True, foreign_key="run.number")
+    number: int = Field(primary_key=True)
+    kind: str
+    text: str | None = None
+    amounts: Any = Field(default=None, sa_type=Json, nullable=True)
+    by: str | None = None
+    sent_at: datetime = Field(sa_type=Milliseconds)
+    delivered_seq: int | None = None
+
+
 def _table(model: type[SQLModel]) -> Table:
     return SQLModel.metadata.tables[str(model.__tablename__)]
 
@@ -242,4 +261,5 @@ call_version = _table(CallVersion)
 full_result = _table(FullResult)
 approval = _table(Approval)
 note = _table(Note)
-ALL = (worker, run, transition, message, call, call_version, full_result, approval, note)
+inbox = _table(Inbox)
+ALL = (worker, run, transition, message, call, call_version, full_result, approval, note, inbox)

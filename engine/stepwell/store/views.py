@@ -45,6 +45,10 @@ VIEWS = {
         LEFT JOIN message m
             ON m.run = c.run AND m.seq = c.requested_seq AND m.role = 'assistant'
         ORDER BY 1, 2, 3, 4""",
+    "sent": f"""
+        SELECT r.id || '-m' || i.number AS id, r.id AS run, i.kind, i.text, i.amounts, i.by,
+            {_iso("i.sent_at")} AS sent_at, i.delivered_seq
+        FROM inbox i JOIN run r ON r.number = i.run""",
     "pending_approval": f"""
         SELECT r.id || '-q' || a.number AS id, r.id AS run, r.id || '-' || c.number AS call,
             r.workflow, a.kind, c.tool, coalesce(c.edited, c.arguments) AS arguments,

@@ -7,20 +7,19 @@ made at the newest version from the tables, and a test holds the two against eac
 from collections.abc import Callable
 from typing import Any
 
+from stepwell.store.migrations import inbox
+
 # Alembic's `Operations`; not imported here, for it is slow to import and seldom needed.
 Migration = Callable[[Any], None]
 
 
-def _history(operations: Any) -> None:
-    from stepwell.store.migrations import history  # with Alembic
+def _version_2(operations: Any) -> None:
+    """History and forks, more limits and summaries, the inbox."""
+    # not imported with this module: they bring Alembic
+    from stepwell.store.migrations import history, limits
 
-    history.upgrade(operations)
-
-
-def _limits(operations: Any) -> None:
-    from stepwell.store.migrations import limits  # with SQLAlchemy's types
-
-    limits.upgrade(operations)
+    for feature in (history, limits, inbox):
+        feature.upgrade(operations)
 
 
-MIGRATIONS: tuple[Migration, ...] = (_history, _limits)
+MIGRATIONS: tuple[Migration, ...] = (_version_2,)
