@@ -14,7 +14,7 @@ _DURATION = re.compile(
     "".join(rf"(?:(?P<{name}>\d{{1,6}}){unit})?" for unit, name in _UNITS.items())
 )
 LONGEST = timedelta(days=3660)
-LAST_YEAR = 3000
+YEARS = range(1971, 3000)
 
 
 class Recurrence(Protocol):
@@ -75,7 +75,7 @@ def once(text: str, tz: ZoneInfo) -> Once:
         wall = datetime.fromisoformat(text.strip())
     except ValueError:
         wall = None
-    if wall is None or not re.search(r"\d[T ]\d", text) or not 1970 < wall.year < LAST_YEAR:
+    if wall is None or not re.search(r"\d[T ]\d", text) or wall.year not in YEARS:
         raise InvalidSchedule(
             f"{text!r} is no date with a time.", 'Write "2027-01-01T09:00", as local time.'
         )

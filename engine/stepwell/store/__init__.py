@@ -248,6 +248,10 @@ class Store:
                 "Put it back, or start the process again; what it wrote went to the moved file.",
             )
 
+    def write(self, operation: Callable[[sqlite3.Cursor], T]) -> T:
+        """What `operation` returns, once it is committed; see `Committer`."""
+        return self._write(operation)
+
     def _write(self, operation: Callable[[sqlite3.Cursor], T]) -> T:
         return (self._committer or self._in_fork()).run(operation)
 

@@ -7,7 +7,9 @@ made at the newest version from the tables, and a test holds the two against eac
 from collections.abc import Callable
 from typing import Any
 
+from stepwell.store.migrations import schedules
+
 # Alembic's `Operations`; not imported here, for it is slow to import and seldom needed.
 Migration = Callable[[Any], None]
 
-MIGRATIONS: tuple[Migration, ...] = ()
+MIGRATIONS: tuple[Migration, ...] = (schedules.migrate,)
