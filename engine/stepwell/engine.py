@@ -14,12 +14,15 @@ from stepwell import clock
 from stepwell.approval import Decision, Verdict
 from stepwell.decisions import Decider, ask, decide
 from stepwell.driver import Driver
-from stepwell.errors import KeyConflict, LeaseLost, UnknownWorkflow
+from stepwell.errors import KeyConflict, LeaseLost
+from stepwell.firing import Firer, OnFired
 from stepwell.gate import ModelGate
 from stepwell.intervention import RunOptions, cancel, new_run, resume, start
 from stepwell.lease import Leases
 from stepwell.machine import State
 from stepwell.messages import OnText
+from stepwell.schedule import declared
+from stepwell.schedules import Schedules
 from stepwell.settings import Settings, load
 from stepwell.snapshot import ApprovePolicy
 from stepwell.store import TRIES, Store, find, inspect
@@ -27,7 +30,7 @@ from stepwell.store.connections import database_file
 from stepwell.views import ApprovalView, HistoryEntry, Run, RunDetail
 from stepwell.watch import OnTransition, Watch
 from stepwell.worker import Worker
-from stepwell.workflow import Workflow, model_name, registered
+from stepwell.workflow import Workflow, registered
 
 _NOT_GIVEN: Any = object()
 
@@ -59,6 +62,8 @@ class Engine:
         every = min(self.settings.heartbeat, length / 3)  # a beat may be late, or fail once
         self._gate = ModelGate(self.settings.model_concurrency)
         self._leases = Leases(self.store, timedelta(seconds=length), timedelta(seconds=every))
+        firer = Firer(self.store, self.workflows, declared(workflows), self._check_runnable)
+        self.schedules = Schedules(self.store, firer)
 
     def __enter__(self) -> Self:
         return self
@@ -164,6 +169,8 @@ class Engine:
         until_idle: bool = False,
         concurrency: int = 10,
         stopping: threading.Event | None = None,
+        schedules: bool = True,
+        on_fired: OnFired | None = None,
     ) -> None:
         """Drive whatever is due: for ever, or until nothing is.
 
@@ -172,13 +179,17 @@ class Engine:
             concurrency: how many runs are driven at once.
             stopping: once it is set, no effect begins any more; `work` returns when those under
                 way have ended, or were given back after the setting `grace`.
+            schedules: whether to fire schedules too; those that the application declares are
+                registered first.
+            on_fired: told what became of each due time.
         """
         from stepwell.pool import Pool  # with APScheduler, which is slow to import
 
         worker = self._worker(None, None, stopping)
         limits = self.settings.workflow_concurrency
         grace, sweep = self.settings.grace, self.settings.sweep
-        Pool(worker, concurrency, limits, sweep, grace).run(until_idle=until_idle)
+        fire = self.schedules.firing(on_fired) if schedules else None
+        Pool(worker, concurrency, limits, sweep, grace, fire).run(until_idle=until_idle)
 
     def cancel(self, run: str, *, by: str | None = None) -> RunDetail:
         """End a run: at once if nobody drives it, else its driver does at its next record.
@@ -297,13 +308,7 @@ class Engine:
                 return self._detail(watch.number)
 
     def _check_runnable(self, workflow: str, model: str | None) -> None:
-        known = self.workflows.get(workflow)
-        if known is None:
-            names = ", ".join(sorted(self.workflows)) or "none"
-            raise UnknownWorkflow(f"There is no workflow {workflow!r}.", f"Known: {names}.")
-        worker = self._worker(None, None)
-        for one in (model, *known.fallback):
-            worker.provider(known, model_name(one))
+        self._worker(None, None).check(workflow, model)
 
     def _rescue(self, number: int) -> None:
         for held in self.store.owned(number):
@@ -323,7 +328,7 @@ class Engine:
             gate=self._gate,
             stopping=stopping or threading.Event(),
             default_model=settings.model,
-            on_transition=watch.recorded if watch else _ignore,
+            on_transition=watch.recorded if watch else lambda _change: None,
             on_text=on_text,
         )
         return Worker(
@@ -340,7 +345,3 @@ class Engine:
     def _detail(self, number: int) -> RunDetail:
         with self.store.reading() as connection:
             return inspect.detail(connection, number, clock.now())
-
-
-def _ignore(_news: object) -> None:
-    """Nobody listens."""

@@ -114,11 +114,9 @@ def lapse(
 
 
 def failures_in_a_row(newest_first: Sequence[tuple[OccurrenceStatus, State | None]]) -> int:
-    """How many of the last occurrences failed, or had runs that did. Live runs do not count yet."""
+    """How many of the last occurrences could not start a run, or started one that failed."""
     count = 0
     for status, state in newest_first:
-        if state in LIVE:
-            continue
         if status is not OccurrenceStatus.FAILED and state not in _FAILURES:
             break
         count += 1

@@ -1,9 +1,11 @@
 """Pure: what a user defines: a workflow that is started again and again, and when."""
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from types import ModuleType
 
 from stepwell import cron, recurrence, template, zones
 from stepwell.errors import InvalidSchedule
@@ -127,3 +129,17 @@ class Schedule:
         """The key of the run that this due time starts."""
         ms = f".{due.microsecond // 1000:03}" if due.microsecond else ""
         return f"{self.name}@{due:%Y-%m-%dT%H:%M:%S}{ms}Z"
+
+
+def declared(workflows: Iterable[object] | ModuleType) -> dict[str, Schedule]:
+    """The schedules by name that a module has as attributes.
+
+    Raises:
+        InvalidSchedule: two share a name.
+    """
+    values = vars(workflows).values() if isinstance(workflows, ModuleType) else ()
+    found: dict[str, Schedule] = {}
+    for one in values:
+        if isinstance(one, Schedule) and found.setdefault(one.name, one) != one:
+            raise InvalidSchedule(f"There are two schedules named {one.name!r}.")
+    return found

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from stepwell import clock
 from stepwell.driver import Driver
-from stepwell.errors import ConfigurationError, LeaseLost, StoreError
+from stepwell.errors import ConfigurationError, LeaseLost, StoreError, UnknownWorkflow
 from stepwell.intervention import lost_worker, take_over
 from stepwell.messages import Provider
 from stepwell.providers import resolve
@@ -54,6 +54,19 @@ class Worker:
                 "Pass --model, or set STEPWELL_MODEL.",
             )
         return resolve(wanted, self.root)
+
+    def check(self, name: str, model: str | None) -> None:
+        """Make sure that a run of this workflow can be driven.
+
+        Raises:
+            UnknownWorkflow, ConfigurationError: it cannot.
+        """
+        known = self.workflows.get(name)
+        if known is None:
+            names = ", ".join(sorted(self.workflows)) or "none"
+            raise UnknownWorkflow(f"There is no workflow {name!r}.", f"Known: {names}.")
+        for one in (model, *known.fallback):
+            self.provider(known, model_name(one))
 
     def advance(self, number: int, follow: Callable[[], None]) -> None:
         """Take one run as far as it goes now, following it while another process drives it.

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -43,6 +44,7 @@ class Committer:
         self._queue: SimpleQueue[_Item | None] = SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
+        self._log_is_long = False
         self._thread = threading.Thread(target=self._work, name="stepwell-committer", daemon=True)
         self._thread.start()
 
@@ -58,6 +60,11 @@ class Committer:
                 raise StoreError("The store is closed.")
             self._queue.put((operation, future))
         return future.result()
+
+    def shorten_log(self) -> None:
+        """Put what the log holds into the database, as soon as nothing waits to be written."""
+        self._log_is_long = True
+        self.run(lambda _cursor: None)
 
     def close(self) -> None:
         """Finish what is waiting, then stop."""
@@ -80,8 +87,16 @@ class Committer:
                     self._commit(self._cursor, batch)
                 except BaseException as error:  # noqa: BLE001 - each waiting caller gets it
                     _fail(batch, error)
+                if self._log_is_long and self._queue.empty():
+                    self._checkpoint()
         with self._gate:
             self.disconnect()
+
+    def _checkpoint(self) -> None:
+        self._log_is_long = False
+        if self._cursor is not None:
+            with suppress(sqlite3.Error):  # a reader holds it open: another time
+                self._cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _take(self) -> list[_Item] | None:
         first = self._queue.get()

@@ -13,7 +13,17 @@ from stepwell.machine import CallStatus, State
 from stepwell.owner import Owner
 from stepwell.snapshot import ApprovalKind, ApprovalStatus
 from stepwell.store.claim import Owned
-from stepwell.store.tables import approval, call, full_result, message, run, transition, worker
+from stepwell.store.tables import (
+    approval,
+    call,
+    full_result,
+    message,
+    occurrence,
+    run,
+    schedule,
+    transition,
+    worker,
+)
 from stepwell.store.types import milliseconds
 from stepwell.views import (
     ApprovalView,
@@ -53,8 +63,16 @@ _REDEFINED = text("""
 _NUMBER = bindparam("number", type_=Integer())
 _FIRST = message.alias("first")
 _RUNS = (
-    select(run, message.c.text.label("input"), _parallel_turns(), *_OWNER)
+    select(
+        run,
+        message.c.text.label("input"),
+        schedule.c.name.label("schedule"),
+        _parallel_turns(),
+        *_OWNER,
+    )
     .join(message, (message.c.run == run.c.number) & (message.c.number == 1))
+    .outerjoin(occurrence, occurrence.c.run == run.c.number)
+    .outerjoin(schedule, schedule.c.number == occurrence.c.schedule)
     .outerjoin(worker, worker.c.number == run.c.owner)
 )
 _RUN = _RUNS.where(run.c.number == _NUMBER)
