@@ -205,7 +205,7 @@ def _overlapping(schedule: Schedule, past: Past, chosen: tuple[datetime, ...]) -
     begun = [] if is_live else [*past.waiting, *chosen][:1]
     left = [due for due in (*past.waiting, *chosen) if due not in begun]
     kept = left[: schedule.backlog]
-    full = f"{schedule.backlog} due times waited already"
+    full = f"the backlog of {schedule.backlog} was full"
     return [
         *(Occurrence(due, OccurrenceStatus.RAN) for due in begun),
         *(Occurrence(due, OccurrenceStatus.QUEUED) for due in kept if due not in past.waiting),

@@ -37,7 +37,7 @@ _SAVE = Prepared(
     .where(schedule.c.number == bindparam("row"), schedule.c.revision == bindparam("was"))
     .values(
         {c: bindparam(c.name, type_=c.type) for c in _CHANGING}
-        | {schedule.c.revision: schedule.c.revision + 1}
+        | {schedule.c.revision: text("revision + 1")}
     )
     .returning(schedule.c.number)
 )
