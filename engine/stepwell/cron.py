@@ -1,7 +1,7 @@
 """Pure: cron expressions of five fields, read as crontab does, in a time zone's local time."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from zoneinfo import ZoneInfo
 
@@ -76,6 +76,26 @@ class Cron:
         if not self._parsed.day_and:
             text += " (either makes a day match)"
         return text
+
+    def note(self, due: datetime, before: datetime) -> str | None:
+        """What a reader of due times may stumble over: the clocks.
+
+        Args:
+            due: a due time.
+            before: the due time before it, or now.
+        """
+        said = []
+        change = zones.change_between(before, due, self.tz)
+        if change:
+            way = "forward" if change > timedelta() else "back"
+            said.append(f"clocks were put {way} by {abs(change) // timedelta(minutes=1)} min")
+        wall = zones.local(due, self.tz)
+        if wall.hour not in self._parsed.hours or wall.minute not in self._parsed.minutes:
+            said.append("the time itself does not exist that day")
+        first, second = (zones.instant(wall, self.tz, second=n) for n in (False, True))
+        if first != second:
+            said.append(f"the {'first' if due == first else 'second'} of two {wall:%H:%M}")
+        return "; ".join(said) or None
 
     @cached_property
     def _parsed(self) -> CronSim:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import database, decisions, drive, health, look, work
+from stepwell.cli import database, decisions, drive, health, look, schedules, work
 
 app = typer.Typer(
     name="stepwell",
@@ -32,6 +32,7 @@ for command in (
     health.check,
 ):
     app.command()(command)
+app.add_typer(schedules.schedule, name="schedule")
 app.add_typer(database.db, name="db")
 
 
