@@ -8,8 +8,8 @@ from tools.mail import send_email
 
 RECIPIENT = "office@example.com"
 INSTRUCTIONS = """\
-You write one or two sentences above a table of expenses: what stands out, and what has changed if the
-last report is given. Name no amount that is not in what you are given."""
+You write one or two sentences above a table of expenses: what stands out, and what has changed if
+the last report is given. Name no amount that is not in what you are given."""
 
 
 def plan(task: str, steps: Sequence[Step]) -> Call | Ask | Answer:
