@@ -4,9 +4,11 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 import time_machine
@@ -145,6 +147,43 @@ def test_down_over_the_repeated_hour(bench: Bench) -> None:
     assert bench.at(datetime(2027, 11, 8, 6, 29, tzinfo=UTC)) == []
     bench.work()
     assert bench.at(datetime(2027, 11, 8, 6, 30, tzinfo=UTC)) == ["06:30 ran"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "America/New_York",
+        "Europe/Berlin",
+        "Europe/London",
+        "Australia/Sydney",
+        "Australia/Lord_Howe",
+    ],
+)
+def test_a_daily_time_runs_once_each_day_over_both_changes_of_clocks(
+    bench: Bench, name: str
+) -> None:
+    """D03, D04."""
+    tz = ZoneInfo(name)
+    for hour, minute in ((1, 30), (2, 15), (2, 30)):
+        bench.add(name=f"{hour}:{minute}", cron=f"{minute} {hour} * * *", tz=name, overlap="allow")
+    hours = [START + n * HOUR for n in range(366 * 24)]
+    changes = [
+        a
+        for a, b in pairwise(hours)
+        if a.astimezone(tz).utcoffset() != b.astimezone(tz).utcoffset()
+    ]
+    assert len(changes) == 2
+    for change in changes:
+        bench.at(change - 2 * DAY)
+        bench.told.clear()
+        for minutes in range(0, 4 * 24 * 60, 30):
+            bench.at(change - 2 * DAY + minutes * MINUTE)
+        for schedule in ("1:30", "2:15", "2:30"):
+            ran = [one.due.astimezone(tz) for one in bench.told if one.schedule == schedule]
+            days = [moment.date() for moment in ran]
+            assert len(days) >= 3
+            assert days == [days[0] + n * DAY for n in range(len(days))], (schedule, ran)
+            assert {one.status for one in bench.told} == {"ran"}
 
 
 def test_two_schedules_that_were_missed_make_one_run_each(bench: Bench) -> None:

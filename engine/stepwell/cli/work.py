@@ -31,9 +31,8 @@ def worker(
     Only runs of workflows that the application defines are taken. Schedules that are due are
     fired, a line for each due time; those that the application declares are registered first.
 
-    The first SIGTERM or Ctrl-C
-    lets the effects under way end, for STEPWELL_GRACE seconds at most (30), and gives the runs
-    back; a second one ends it at once. Nothing is lost either way.
+    The first SIGTERM or Ctrl-C lets the effects under way end, for STEPWELL_GRACE seconds at most
+    (30), and gives the runs back; a second one ends it at once. Nothing is lost either way.
     """
     stopping = threading.Event()
     received: list[int] = []
