@@ -12,8 +12,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 import time_machine
+from sqlalchemy import text
 
 from stepwell import Agent, Engine, ProviderError, Reply, Schedule, ScriptedModel, Workflow, tool
+from stepwell.doctor import examine
 from stepwell.errors import (
     InvalidSchedule,
     ScheduleConflict,
@@ -22,6 +24,7 @@ from stepwell.errors import (
 )
 from stepwell.firing import Fired
 from stepwell.messages import Request
+from stepwell.store import schedules
 from tests.engines import AT_ONCE
 
 START = datetime(2027, 6, 1, 12, tzinfo=UTC)  # a Tuesday
@@ -308,10 +311,6 @@ def test_other_processes_see_that_it_was_fired(bench: Bench, opened: Opened) -> 
 
 
 def test_an_idle_tick_reads_two_small_indexes_and_writes_nothing(bench: Bench, file: Path) -> None:
-    from sqlalchemy import text
-
-    from stepwell.store import schedules
-
     bench.add(every="1h")
     with bench.engine.store.reading() as connection:
         plan = connection.execute(text(f"EXPLAIN QUERY PLAN {schedules._DUE.text}"), {"now": 0})
@@ -390,6 +389,49 @@ def test_due_times_of_a_pause_are_skipped(bench: Bench) -> None:
     assert (resumed.status, resumed.next_due) == ("active", START + 4 * MINUTE)
     assert [one.reason for one in resumed.occurrences] == ["the schedule was paused"] * 3
     assert bench.engine.runs() == []
+
+
+def test_what_is_overdue_comes_first_and_not_in_a_pause(bench: Bench) -> None:
+    bench.add(every="1h")
+    bench.clock.move_to(START + 3 * HOUR + MINUTE)
+    overdue = START + HOUR
+    coming = tuple(START + n * HOUR for n in range(4, 9))
+    assert bench.schedules.get("s").upcoming == (overdue, *coming[:4])
+    assert bench.schedules.pause("s").upcoming == coming
+
+
+def test_what_was_read_of_a_removed_schedule_changes_none_that_has_its_number(
+    bench: Bench, file: Path
+) -> None:
+    bench.add(every="1m", input="Old.")
+    with bench.engine.store.reading() as connection:
+        old = schedules.row(connection, "s")
+    assert old is not None
+    bench.schedules.remove("s")
+    bench.clock.shift(MINUTE)
+    bench.add(every="1m", input="New.")
+    now = START + MINUTE
+    assert bench.engine.store.write(lambda c: schedules.save(c, old, old, [], now)) is None
+    assert bench.schedules.get("s").input == "New."
+
+
+def test_doctor_names_the_schedules_that_need_somebody(opened: Opened) -> None:
+    bench = opened(declared=[Schedule("gone", "w", "Go.", every="1h")], names=("w", "v"))
+    bench.schedules.register()
+    bench.add(name="broken", workflow="v", every="1h")
+    bench.add(name="late", every="1h")
+    bench.add(name="paused", every="1h")
+    bench.schedules.pause("paused", by="ann")
+    other = opened()
+
+    def found() -> dict[str, str]:
+        listed = other.schedules.list()
+        looked = examine(other.engine.store, other.engine.workflows, 90, listed)
+        return {f.message.split()[0]: f.level for f in looked if f.what == "schedule"}
+
+    assert found() == {"broken": "problem", "gone": "note"}
+    bench.clock.move_to(START + HOUR + 2 * MINUTE)
+    assert found() == {"broken": "problem", "gone": "note", "late": "problem"}
 
 
 def test_a_trigger_starts_a_run_whatever_else_is(bench: Bench) -> None:

@@ -100,6 +100,8 @@ class Pool:
         try:
             self.fire()
         except StoreError as error:
+            if self.worker.driver.stopping.is_set():  # then the next worker will
+                return
             log.warning("Schedules were not looked at, the next tick will: %s", error)
 
     def _sweep(self) -> None:

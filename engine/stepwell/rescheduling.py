@@ -56,14 +56,17 @@ class ScheduleRow:
         """
         return Schedule(**self.settings)
 
-    def upcoming(self, count: int) -> list[datetime]:
-        """The next due times, the one that nobody has dealt with first.
+    def upcoming(self, count: int, now: datetime) -> list[datetime]:
+        """The next due times. First the one that is overdue, if it is still to be dealt with.
 
         Raises:
             InvalidSchedule: see `schedule`.
         """
         when, found = self.schedule().recurrence(self.anchor), self.next_due
         coming: list[datetime] = []
+        if found is not None and found <= now:
+            coming += [found] if self.paused_at is None else []
+            found = when.after(now)
         while found is not None and len(coming) < count:
             coming.append(found)
             found = when.after(found)

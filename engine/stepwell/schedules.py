@@ -259,7 +259,7 @@ class Schedules:
 
 def _upcoming(row: ScheduleRow) -> tuple[datetime, ...]:
     try:
-        return tuple(row.upcoming(UPCOMING))
+        return tuple(row.upcoming(UPCOMING, clock.now()))
     except InvalidSchedule:
         return ()
 

@@ -275,7 +275,7 @@ class ScheduleDetail(ScheduleView):
     """One schedule with what comes and what was.
 
     Attributes:
-        upcoming: the next five due times.
+        upcoming: the next five due times; the first may be overdue.
         occurrences: the last twenty due times that anything became of, the newest first.
     """
 

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 from rich.text import Text
 
+from stepwell import clock
 from stepwell.cli.output import one_line, say, state_text, write, write_table
 from stepwell.errors import InvalidSchedule
 from stepwell.firing import Fired
@@ -87,7 +88,8 @@ def write_upcoming(schedule: ScheduleDetail, count: int = SHOWN_NEXT) -> None:
     """The next due times, a line each."""
     for due in schedule.upcoming[:count]:
         utc = f" ({due:%H:%M}Z)" if schedule.tz != "UTC" else ""
-        write(f"next {local_time(due, zone_of(schedule))}{utc}")
+        word = "overdue" if due < clock.now() else "next"
+        write(f"{word} {local_time(due, zone_of(schedule))}{utc}")
     if not schedule.upcoming:
         write("Nothing is due any more.")
 

@@ -34,7 +34,12 @@ _DUE = text("""
 _INSERT = insert(schedule)
 _SAVE = Prepared(
     update(schedule)
-    .where(schedule.c.number == bindparam("row"), schedule.c.revision == bindparam("was"))
+    .where(
+        schedule.c.number == bindparam("row"),
+        schedule.c.revision == bindparam("was"),
+        # SQLite gives the number of a row that was removed to another one.
+        schedule.c.created_at == bindparam("made", type_=schedule.c.created_at.type),
+    )
     .values(
         {c: bindparam(c.name, type_=c.type) for c in _CHANGING}
         | {schedule.c.revision: text("revision + 1")}
@@ -146,7 +151,8 @@ def save(
     Returns:
         the entries as they were written; None, and nothing was, if somebody changed it meanwhile.
     """
-    values = _values(after) | {"row": before.number, "was": before.revision}
+    which = {"row": before.number, "was": before.revision, "made": before.created_at}
+    values = _values(after) | which
     if not _SAVE.execute(cursor, values).fetchall():
         return None
     written = (_enter(cursor, before.number, entry, now) for entry in entries)
