@@ -71,6 +71,7 @@ def test_a_single_moment_runs_however_late_and_is_over() -> None:
 def test_a_daily_job_after_a_time_without_workers(
     catch_up: str, overlap: str, late: int, wanted: str
 ) -> None:
+    """D05."""
     schedule = every("1d", catch_up=catch_up, overlap=overlap)
     firing = fire(schedule, NOON, NOON + timedelta(seconds=late))
     assert [status for _, status in became(firing)] == wanted.split()
@@ -82,6 +83,7 @@ def test_a_daily_job_after_a_time_without_workers(
 
 @pytest.mark.parametrize("catch_up", ["latest", "none", "all"])
 def test_after_six_hours_of_minutes_one_run_or_as_many_as_allowed(catch_up: str) -> None:
+    """D06."""
     schedule = every("1m", catch_up=catch_up, overlap="queue", backlog=5)
     firing = fire(schedule, NOON, NOON + 6 * HOUR + timedelta(seconds=30))
     assert firing is not None

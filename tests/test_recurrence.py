@@ -147,6 +147,7 @@ def test_as_croniter_says_away_from_changes_of_clocks(name: str) -> None:
     ],
 )
 def test_weekdays_are_those_of_crontab(text: str, days: str) -> None:
+    """D01."""
     monday = datetime(2027, 1, 4, 0, 0, tzinfo=UTC)
     wanted = days.split()
     found = islice(due(cron.parse(text, ZONES["UTC"]), monday), len(wanted))
@@ -172,6 +173,7 @@ def test_days_are_those_of_crontab(text: str, days: str) -> None:
 
 
 def test_the_29th_of_february_comes_in_leap_years() -> None:
+    """D11."""
     start = datetime(2027, 1, 1, tzinfo=UTC)
     found = islice(due(cron.parse("0 0 29 2 *", ZONES["UTC"]), start), 2)
     assert [moment.date().isoformat() for moment in found] == ["2028-02-29", "2032-02-29"]
@@ -210,6 +212,7 @@ def test_nicknames(nickname: str) -> None:
 def test_what_is_no_expression_is_refused_at_once_and_says_what_would_be(
     text: str, says: str
 ) -> None:
+    """D11."""
     begun = time.perf_counter()
     with pytest.raises(InvalidSchedule, match=says) as refused:
         cron.parse(text, ZONES["UTC"])
@@ -286,6 +289,7 @@ def test_the_next_due_time_is_later_and_there_is_none_between(data: st.DataObjec
 
 
 def test_new_york_in_spring() -> None:
+    """D04."""
     assert shown("30 2 * * *", NEW_YORK, "2027-03-13T12:00", 2) == [
         "14 03:00 -0400",
         "15 02:30 -0400",
@@ -299,6 +303,7 @@ def test_new_york_in_spring() -> None:
 
 
 def test_new_york_in_autumn() -> None:
+    """D03."""
     assert shown("30 1 * * *", NEW_YORK, "2027-11-07T00:00", 2) == [
         "07 01:30 -0400",
         "08 01:30 -0500",
@@ -315,6 +320,7 @@ def test_asked_within_the_repeated_hour_the_daily_time_is_over() -> None:
 
 
 def test_lord_howe_changes_by_half_an_hour() -> None:
+    """D03."""
     assert shown("45 1 * * *", LORD_HOWE, "2027-04-04T00:00", 2) == [
         "04 01:45 +1100",
         "05 01:45 +1030",
@@ -342,6 +348,7 @@ def test_an_interval_does_not_drift() -> None:
 
 
 def test_an_interval_of_seconds_goes_on_where_clocks_are_changed() -> None:
+    """D04."""
     anchor = datetime(2027, 3, 14, 6, 59, tzinfo=UTC)
     found = list(islice(due(recurrence.Every(timedelta(seconds=10), anchor), anchor), 360))
     assert {b - a for a, b in pairwise(found)} == {timedelta(seconds=10)}

@@ -116,6 +116,7 @@ def test_what_a_worker_was_too_late_for_is_fired_late_and_does_not_drift(bench: 
 
 
 def test_a_week_without_workers(bench: Bench) -> None:
+    """D05."""
     bench.add(cron="0 9 * * *", tz="Europe/Berlin")
     bench.at(START + 7 * DAY)
     assert bench.statuses == ["ran", *["missed"] * 6]
@@ -141,6 +142,7 @@ def test_an_hour_of_suspended_laptop_makes_one_run(bench: Bench) -> None:
 
 
 def test_down_over_the_repeated_hour(bench: Bench) -> None:
+    """D03."""
     bench.add(cron="30 1 * * *", tz="America/New_York")
     bench.clock.move_to(datetime(2027, 11, 6, 12, tzinfo=UTC))
     bench.schedules.edit("s", cron="30 1 * * *", tz="America/New_York")
@@ -190,6 +192,7 @@ def test_a_daily_time_runs_once_each_day_over_both_changes_of_clocks(
 
 
 def test_two_schedules_that_were_missed_make_one_run_each(bench: Bench) -> None:
+    """D06."""
     for name in ("a", "b"):
         bench.add(name=name, every="1m")
     bench.at(START + 6 * HOUR)
@@ -200,6 +203,7 @@ def test_two_schedules_that_were_missed_make_one_run_each(bench: Bench) -> None:
 def test_a_run_that_does_not_end_lets_due_times_be_skipped_until_it_is_cancelled(
     bench: Bench,
 ) -> None:
+    """D10."""
     bench.add(every="1m")
     bench.at(START + MINUTE)
     [run] = bench.engine.runs()

@@ -68,7 +68,7 @@ def write_schedule(found: ScheduleDetail) -> None:
         f"overlap {found.overlap}",
         f"catch_up {found.catch_up}",
         *([f"jitter {found.jitter}"] if found.jitter else []),
-        *([f"paused after {found.pause_after} failures"] if found.pause_after else []),
+        *([f"pauses after {found.pause_after} failures in a row"] if found.pause_after else []),
         *([f"user {found.user}"] if found.user else []),
         *(["declared in code"] if found.declared else []),
     ]
