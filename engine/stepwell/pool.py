@@ -37,7 +37,8 @@ class Pool:
         limits: by workflow, how many of its runs may be driven at once, by all processes.
         sweep_every: seconds between looks for stuck runs.
         grace: seconds that effects under way have, once it has to stop.
-        fire: deals with the due times of schedules, if that is this worker's task.
+        fire: deals with the due times of schedules, if that is this worker's task, and says
+            whether it started a run.
     """
 
     worker: Worker
@@ -45,7 +46,7 @@ class Pool:
     limits: Mapping[str, int]
     sweep_every: float
     grace: float
-    fire: Callable[[], None] | None = None
+    fire: Callable[[], bool] | None = None
     # By number and fence: a run may come back while the driver that has lost it is still in a tool.
     _driven: dict[tuple[int, int], Snapshot] = field(default_factory=dict)
     _ended: threading.Condition = field(default_factory=threading.Condition)
@@ -65,13 +66,13 @@ class Pool:
         if self.fire is not None:
             self._tick_every(ticker, TICK, self._fire)
         ticker.start()
-        self._sweep()
-        self._fire()
         try:
+            self._sweep()
+            self._fire()
             while not stopping.is_set():
                 was_idle = not self._driven  # before the look: what ends meanwhile may be due again
                 started = self._start_due()
-                if until_idle and was_idle and not started:
+                if until_idle and was_idle and not started and not self._fire():
                     break
                 self._wait(changes)
                 self._mind_the_clock(ticker)
@@ -84,7 +85,7 @@ class Pool:
             raise self._broken
 
     @staticmethod
-    def _tick_every(ticker: Any, seconds: float, what: Callable[[], None]) -> None:
+    def _tick_every(ticker: Any, seconds: float, what: Callable[[], object]) -> None:
         ticker.add_job(what, "interval", seconds=seconds, coalesce=True, misfire_grace_time=None)
 
     def _mind_the_clock(self, ticker: Any) -> None:
@@ -94,15 +95,14 @@ class Pool:
             tick_now(ticker)
             self.worker.driver.leases.tick_now()
 
-    def _fire(self) -> None:
-        if self.fire is None:
-            return
+    def _fire(self) -> bool:
+        """Whether a schedule started a run."""
         try:
-            self.fire()
+            return self.fire is not None and self.fire()
         except StoreError as error:
-            if self.worker.driver.stopping.is_set():  # then the next worker will
-                return
-            log.warning("Schedules were not looked at, the next tick will: %s", error)
+            if not self.worker.driver.stopping.is_set():  # else the next worker will
+                log.warning("Schedules were not looked at, the next tick will: %s", error)
+            return False
 
     def _sweep(self) -> None:
         try:

@@ -170,14 +170,19 @@ class Schedules:
             with suppress(UnknownSchedule):  # removed meanwhile: the next start adds it
                 self._declare(wanted)
 
-    def firing(self, on_fired: OnFired | None) -> Callable[[], None]:
-        """What a worker does at every tick, once what its application declares is registered."""
+    def firing(self, on_fired: OnFired | None) -> Callable[[], bool]:
+        """What a worker does at every tick, once what its application declares is registered.
+
+        It says whether it started a run.
+        """
         self.register()
 
-        def fire() -> None:
-            for fired in self._firer.fire_due():
+        def fire() -> bool:
+            fired = self._firer.fire_due()
+            for one in fired:
                 if on_fired is not None:
-                    on_fired(fired)
+                    on_fired(one)
+            return any(one.run is not None for one in fired)
 
         return fire
 

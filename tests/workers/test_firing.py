@@ -164,6 +164,15 @@ def test_three_workers_start_one_run_each_two_seconds(
     assert len([line for line in lines if ": ran, run " in line]) == len(found)
 
 
+def test_until_idle_works_off_the_queue_too(engine: Engine) -> None:
+    now = datetime.now(UTC)
+    with time_machine.travel(now - 5 * HOUR - HOUR / 2, tick=False):
+        daily = Schedule("s", "plain", "Go.", every="1h", overlap="queue", catch_up="all")
+        engine.schedules.add(daily)
+    engine.work(until_idle=True)
+    assert ran(engine, "s") == ["done"] * 5
+
+
 def test_a_worker_may_leave_schedules_to_others(opened: Opened, file: Path) -> None:
     engine = opened(declared(file, Schedule("second", "plain", "Go.", every="1s")))
     engine.schedules.register()
