@@ -29,6 +29,7 @@ NAMES = {
     "Reply",
     "Run",
     "RunDetail",
+    "Schedule",
     "ScriptedModel",
     "Step",
     "StepwellError",

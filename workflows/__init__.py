@@ -5,6 +5,7 @@ from workflows.ask import ask
 from workflows.assistant import assistant
 from workflows.ledger import ledger
 from workflows.lookup import lookup, lookup_decision, lookup_pipeline
+from workflows.nightly import nightly
 from workflows.research import research
 from workflows.support import support
 
@@ -16,6 +17,7 @@ __all__ = [
     "lookup",
     "lookup_decision",
     "lookup_pipeline",
+    "nightly",
     "research",
     "support",
 ]

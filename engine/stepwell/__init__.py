@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stepwell.pipeline import Pipeline as Pipeline
     from stepwell.pipeline import Step as Step
     from stepwell.providers.scripted import ScriptedModel as ScriptedModel
+    from stepwell.schedule import Schedule as Schedule
     from stepwell.tools import DidNotHappen as DidNotHappen
     from stepwell.tools import Happened as Happened
     from stepwell.tools import NotKnown as NotKnown
@@ -51,6 +52,7 @@ _HOMES = {
     "Reply": "messages",
     "Run": "views",
     "RunDetail": "views",
+    "Schedule": "schedule",
     "ScriptedModel": "providers.scripted",
     "StepwellError": "errors",
     "Tool": "tools",

@@ -1,8 +1,9 @@
 """Looks a whole installation over: the file, the disk, the runs and the workers."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 
@@ -11,11 +12,13 @@ from stepwell.compatibility import differences
 from stepwell.machine import LIVE
 from stepwell.store import Store, check, health, schema
 from stepwell.store.health import Health
+from stepwell.views import ScheduleView
 from stepwell.workflow import Workflow
 
 MEGABYTE = 2**20
 LARGE_WAL = 64 * MEGABYTE
 LITTLE_SPACE = 256 * MEGABYTE
+OVERDUE = timedelta(minutes=1)
 
 
 class Level(StrEnum):
@@ -43,17 +46,24 @@ class Finding:
     command: str = ""
 
 
-def examine(store: Store, workflows: Mapping[str, Workflow], lately: float) -> list[Finding]:
+def examine(
+    store: Store,
+    workflows: Mapping[str, Workflow],
+    lately: float,
+    schedules: Sequence[ScheduleView] = (),
+) -> list[Finding]:
     """Everything worth knowing, the file first.
 
     Args:
         store: the database.
         workflows: those that this process knows.
         lately: seconds within which a living worker must have been heard of.
+        schedules: all there are.
     """
     with store.reading() as connection:
         found = health.health(connection, clock.now(), lately, workflows)
-    return [*_file(store.file), *_runs(found), *_workers(found), *_blocked(found, workflows)]
+    runs = [*_runs(found), *_workers(found), *_blocked(found, workflows)]
+    return [*_file(store.file), *runs, *_schedules(schedules)]
 
 
 def live_differences(store: Store, workflows: Mapping[str, Workflow]) -> dict[str, list[str]]:
@@ -144,6 +154,24 @@ def _blocked(found: Health, workflows: Mapping[str, Workflow]) -> list[Finding]:
         for name, count in found.live.items()
         if name not in workflows
     ]
+
+
+def _schedules(found: Sequence[ScheduleView]) -> list[Finding]:
+    """Those that a person should look at: that nobody fires, or that paused themselves."""
+    late = clock.now() - OVERDUE
+    findings = []
+    for one in found:
+        command = f"stepwell schedule show {one.name}"
+        is_own = one.status == "paused" and one.paused_by is None
+        if one.status in {"broken", "orphaned"} or is_own:
+            message = f"{one.name} is {one.status}: {one.reason}"
+        elif one.status == "active" and one.fire_at is not None and one.fire_at < late:
+            message, command = f"{one.name} is due, and no worker fires it.", "stepwell worker"
+        else:
+            continue
+        level = Level.NOTE if one.status == "orphaned" else Level.PROBLEM
+        findings.append(Finding(level=level, what="schedule", message=message, command=command))
+    return findings
 
 
 def _counted(count: int, says: str) -> str:

@@ -15,6 +15,7 @@ from stepwell import clock, steering
 from stepwell.change import Change
 from stepwell.decisions import Decider, Deciding, ask
 from stepwell.driver import Driver
+from stepwell.firing import Firer, OnFired
 from stepwell.fork import Fate, ForkOptions, fork
 from stepwell.gate import ModelGate
 from stepwell.intervention import Raises, RunOptions, new_run
@@ -23,6 +24,8 @@ from stepwell.machine import State
 from stepwell.mask import LogMask, masking
 from stepwell.messages import OnText
 from stepwell.runlog import RunLog
+from stepwell.schedule import declared
+from stepwell.schedules import Schedules
 from stepwell.settings import Settings, load
 from stepwell.snapshot import ApprovePolicy, Snapshot
 from stepwell.store import Store
@@ -65,6 +68,9 @@ class Engine(Deciding):
         self._log = RunLog(self.store, self.settings.warn_cost, self.settings.warn_turns)
         self._gate = ModelGate(self.settings.model_concurrency)
         self._leases = Leases(self.store, timedelta(seconds=length), timedelta(seconds=every))
+        check = self._worker(None, None).check_runnable
+        firer = Firer(self.store, self.workflows, declared(workflows), check)
+        self.schedules = Schedules(self.store, firer)
 
     def __enter__(self) -> Self:
         return self
@@ -169,6 +175,8 @@ class Engine(Deciding):
         until_idle: bool = False,
         concurrency: int = 10,
         stopping: threading.Event | None = None,
+        schedules: bool = True,
+        on_fired: OnFired | None = None,
     ) -> None:
         """Drive whatever is due: for ever, or until nothing is.
 
@@ -177,13 +185,17 @@ class Engine(Deciding):
             concurrency: how many runs are driven at once.
             stopping: once it is set, no effect begins any more; `work` returns when those under
                 way have ended, or were given back after the setting `grace`.
+            schedules: whether to fire schedules too; those that the application declares are
+                registered first.
+            on_fired: told what became of each due time.
         """
         from stepwell.pool import Pool  # with APScheduler, which is slow to import
 
         worker = self._worker(None, None, stopping)
         limits = self.settings.workflow_concurrency
         grace, sweep = self.settings.grace, self.settings.sweep
-        Pool(worker, concurrency, limits, sweep, grace).run(until_idle=until_idle)
+        fire = self.schedules.firing(on_fired) if schedules else None
+        Pool(worker, concurrency, limits, sweep, grace, fire).run(until_idle=until_idle)
 
     def fork(
         self,

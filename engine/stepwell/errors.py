@@ -45,6 +45,18 @@ class UnknownWorkflow(StepwellError):
     """No registered workflow has this name."""
 
 
+class InvalidSchedule(StepwellError):
+    """A schedule cannot be understood, or contradicts itself; nothing was changed."""
+
+
+class UnknownSchedule(StepwellError):
+    """No schedule has this name."""
+
+
+class ScheduleConflict(StepwellError):
+    """The name is taken, or the schedule cannot be changed this way; nothing was changed."""
+
+
 class UnknownTool(StepwellError):
     """No registered workflow has this tool."""
 

@@ -2,14 +2,16 @@
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from stepwell import clock
 from stepwell.errors import DatabaseMoved, LeaseLost, StepwellError, StoreError
+from stepwell.lease import tick_now
 from stepwell.snapshot import Snapshot
 from stepwell.store.changes import Changes
 from stepwell.worker import Worker
@@ -19,6 +21,10 @@ log = logging.getLogger("stepwell")
 # Seconds between glances at an idle database, and between looks for runs whose time has come.
 GLANCE = 0.05
 LOOK = 0.5
+# Seconds between looks for schedules that are due.
+TICK = 1.0
+# A clock that goes back by more was set back.
+SET_BACK = timedelta(seconds=2)
 
 
 @dataclass(slots=True)
@@ -31,6 +37,8 @@ class Pool:
         limits: by workflow, how many of its runs may be driven at once, by all processes.
         sweep_every: seconds between looks for stuck runs.
         grace: seconds that effects under way have, once it has to stop.
+        fire: deals with the due times of schedules, if that is this worker's task, and says
+            whether it started a run.
     """
 
     worker: Worker
@@ -38,11 +46,13 @@ class Pool:
     limits: Mapping[str, int]
     sweep_every: float
     grace: float
+    fire: Callable[[], bool] | None = None
     # By number and fence: a run may come back while the driver that has lost it is still in a tool.
     _driven: dict[tuple[int, int], Snapshot] = field(default_factory=dict)
     _ended: threading.Condition = field(default_factory=threading.Condition)
     _broken: StoreError | None = None
     _unreadable: set[int] = field(default_factory=set)
+    _seen: datetime = field(default_factory=clock.now)
 
     def run(self, *, until_idle: bool) -> None:
         """Drive whatever is due, the oldest first; for ever, or until nothing is due.
@@ -53,16 +63,20 @@ class Pool:
         stopping = self.worker.driver.stopping
         changes = Changes(self.worker.driver.store.file)
         ticker = BackgroundScheduler(timezone=UTC, daemon=True)
-        ticker.add_job(self._sweep, "interval", seconds=self.sweep_every, coalesce=True)
+        self._tick_every(ticker, self.sweep_every, self._sweep)
+        if self.fire is not None:
+            self._tick_every(ticker, TICK, self._fire)
         ticker.start()
-        self._sweep()
         try:
+            self._sweep()
+            self._fire()
             while not stopping.is_set():
                 was_idle = not self._driven  # before the look: what ends meanwhile may be due again
                 started = self._start_due()
-                if until_idle and was_idle and not started:
+                if until_idle and was_idle and not started and not self._fire():
                     break
                 self._wait(changes)
+                self._mind_the_clock(ticker)
         finally:
             stopping.set()
             ticker.shutdown(wait=False)
@@ -71,9 +85,31 @@ class Pool:
         if self._broken is not None:
             raise self._broken
 
+    @staticmethod
+    def _tick_every(ticker: Any, seconds: float, what: Callable[[], object]) -> None:
+        ticker.add_job(what, "interval", seconds=seconds, coalesce=True, misfire_grace_time=None)
+
+    def _mind_the_clock(self, ticker: Any) -> None:
+        """Where the clock was set back, jobs would wait until it is as late again as it was."""
+        before, self._seen = self._seen, clock.now()
+        if before - self._seen > SET_BACK:
+            tick_now(ticker)
+            self.worker.driver.leases.tick_now()
+
+    def _fire(self) -> bool:
+        """Whether a schedule started a run."""
+        try:
+            return self.fire is not None and self.fire()
+        except StoreError as error:
+            if not self.worker.driver.stopping.is_set():  # else the next worker will
+                log.warning("Schedules were not looked at, the next tick will: %s", error)
+            return False
+
     def _sweep(self) -> None:
         try:
             self.worker.sweep()
+            if not self._driven:
+                self.worker.driver.store.shorten_log()
         except DatabaseMoved as moved:
             self._broken = moved
             self.worker.driver.stopping.set()

@@ -23,7 +23,7 @@ def submit(
     except KeyConflict as conflict:
         with store.reading() as connection:
             number = find.run_with_key(connection, workflow.name, str(new.key))
-            if number is None or inspect.input_of(connection, number) != new.input:
+            if number is None or inspect.input_of(connection, number) != store.mask.text(new.input):
                 raise KeyConflict(
                     f"{conflict.message} It was started with another input.",
                     "Use another key, or the same input to find that run again.",

@@ -67,6 +67,8 @@ def test_a_transition_is_written_with_all_that_belongs_to_it(run: Stepping, file
         "approval": 1,
         "note": 2,
         "inbox": 0,
+        "schedule": 0,
+        "occurrence": 0,
     }
     assert run.snapshot.run.state == "awaiting_approval"
 

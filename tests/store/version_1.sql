@@ -1,3 +1,4 @@
+-- A database as schema version 1 left it, with runs in several states. Never edited.
 PRAGMA application_id=1398034519;
 PRAGMA user_version=1;
 BEGIN TRANSACTION;
@@ -22,6 +23,7 @@ CREATE TABLE approval (
  WITHOUT ROWID
 
 ;
+INSERT INTO "approval" VALUES(2,1,2,'approval','pending','2a9c5a2d26b87e0e732fa5bb6f96946ff47a32c7977443d1d3164325d473e358',0,1796115600000,4,1796720400000,NULL,NULL,NULL,NULL);
 CREATE TABLE call (
 	run INTEGER NOT NULL, 
 	number INTEGER NOT NULL, 
@@ -45,7 +47,11 @@ CREATE TABLE call (
  WITHOUT ROWID
 
 ;
-INSERT INTO "call" VALUES(1,1,'call_1','look','{"place":1}',NULL,'ok','{"ok":true,"result":"nothing"}',2,2,NULL,NULL,3,1,1,NULL);
+INSERT INTO "call" VALUES(1,1,'call_1','look','{"q":"x"}',NULL,'ok','{"ok":true,"result":"found"}',2,2,NULL,NULL,3,1,7,NULL);
+INSERT INTO "call" VALUES(2,1,'call_1','look','{"q":"Ann"}',NULL,'ok','{"ok":true,"result":"she is owed 5"}',2,2,NULL,NULL,3,1,7,NULL);
+INSERT INTO "call" VALUES(2,2,'call_2','wire','{"amount":5}',NULL,'waiting',NULL,2,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "call" VALUES(4,1,'call_1','look','{"q":"y"}',NULL,'ok','{"ok":true,"result":"yyy"}',2,2,NULL,NULL,3,1,7,NULL);
+INSERT INTO "call" VALUES(5,1,'call_1','look','{"q":"z"}',NULL,'running',NULL,2,2,NULL,NULL,NULL,1,NULL,NULL);
 CREATE TABLE full_result (
 	number INTEGER NOT NULL, 
 	run INTEGER NOT NULL, 
@@ -70,9 +76,18 @@ CREATE TABLE message (
  WITHOUT ROWID
 
 ;
-INSERT INTO "message" VALUES(1,1,1,'user','What is there?',NULL,NULL,NULL);
-INSERT INTO "message" VALUES(1,2,2,'assistant','I look.',NULL,NULL,NULL);
-INSERT INTO "message" VALUES(1,3,4,'assistant','Nothing there.',NULL,NULL,NULL);
+INSERT INTO "message" VALUES(1,1,1,'user','What is x?',NULL,NULL,NULL);
+INSERT INTO "message" VALUES(1,2,2,'assistant','Looking.','It is cheap.',NULL,NULL);
+INSERT INTO "message" VALUES(1,3,4,'assistant','It is x.',NULL,NULL,NULL);
+INSERT INTO "message" VALUES(2,1,1,'user','Pay Ann 5',NULL,NULL,NULL);
+INSERT INTO "message" VALUES(2,2,2,'assistant','',NULL,NULL,NULL);
+INSERT INTO "message" VALUES(3,1,1,'user','Fail',NULL,NULL,NULL);
+INSERT INTO "message" VALUES(4,1,1,'user','Go on and on',NULL,NULL,NULL);
+INSERT INTO "message" VALUES(4,2,2,'assistant','',NULL,NULL,NULL);
+INSERT INTO "message" VALUES(5,1,1,'user','Half way',NULL,NULL,NULL);
+INSERT INTO "message" VALUES(5,2,2,'assistant','',NULL,NULL,NULL);
+INSERT INTO "message" VALUES(6,1,1,'user','Not begun',NULL,NULL,NULL);
+INSERT INTO "message" VALUES(7,1,1,'user','Never mind',NULL,NULL,NULL);
 CREATE TABLE note (
 	run INTEGER NOT NULL, 
 	number INTEGER NOT NULL, 
@@ -84,6 +99,7 @@ CREATE TABLE note (
  WITHOUT ROWID
 
 ;
+INSERT INTO "note" VALUES(1,1,3,'one note');
 CREATE TABLE run (
 	number INTEGER NOT NULL, 
 	id VARCHAR NOT NULL, 
@@ -120,7 +136,13 @@ CREATE TABLE run (
 	UNIQUE (id), 
 	FOREIGN KEY(owner) REFERENCES worker (number)
 );
-INSERT INTO "run" VALUES(1,'01M8PF8J7DGY2H0MBG545ZW5DP','talk',NULL,'ann',NULL,'park','done',4,1,1,NULL,NULL,NULL,10,50,2,1,0,0,0,NULL,0,'c777c205','Nothing there.',NULL,NULL,1796050536685,1796050536802,1796050536802);
+INSERT INTO "run" VALUES(1,'01M8RDA4M0X0AP1FWEYZHQBXRS','w','done','ann',NULL,'park','done',4,1,1,NULL,NULL,NULL,10,50,2,1,0,0,0,NULL,0,'76645658','It is x.',NULL,NULL,1796115600000,1796115600000,1796115600000);
+INSERT INTO "run" VALUES(2,'01M8RDA4M0X0AP1FWEYZHQBXRT','w','parked',NULL,NULL,'park','awaiting_approval',4,1,1,1796720400000,NULL,NULL,10,50,1,2,0,0,0,NULL,0,'76645658',NULL,NULL,NULL,1796115600000,1796115600000,NULL);
+INSERT INTO "run" VALUES(3,'01M8RDA4M0X0AP1FWEYZHQBXRV','w','failed',NULL,NULL,'park','failed',2,1,1,NULL,NULL,NULL,10,50,1,0,0,0,0,0,0,'76645658',NULL,'{"type":"authentication","message":"401 The key is not valid."}',NULL,1796115600000,1796115600000,1796115600000);
+INSERT INTO "run" VALUES(4,'01M8RDA4M0X0AP1FWEYZHQBXRW','w','capped',NULL,NULL,'park','capped',4,1,1,NULL,NULL,NULL,1,50,1,1,0,0,0,NULL,0,'76645658','Stopped unfinished: the limit of 1 model call (max_turns) was reached.','{"type":"max_turns","message":"Stopped unfinished: the limit of 1 model call (max_turns) was reached."}',NULL,1796115600000,1796115600000,1796115600000);
+INSERT INTO "run" VALUES(5,'01M8RDA4M0X0AP1FWEYZHQBXRX','w','stuck',NULL,NULL,'park','dispatching',2,1,1,NULL,1,1796115630000,10,50,1,1,0,0,0,NULL,0,'76645658',NULL,NULL,NULL,1796115600000,1796115600000,NULL);
+INSERT INTO "run" VALUES(6,'01M8RDA4M0X0AP1FWEYZHQBXRY','w','waiting',NULL,NULL,'park','awaiting_model',1,0,1,NULL,NULL,NULL,10,50,0,0,0,0,0,0,1,'76645658',NULL,NULL,NULL,1796115600000,1796115600000,NULL);
+INSERT INTO "run" VALUES(7,'01M8RDA4M0X0AP1FWEYZHQBXRZ','w','cancelled',NULL,NULL,'park','cancelled',2,0,1,NULL,NULL,NULL,10,50,0,0,0,0,0,0,0,'76645658',NULL,'{"type":"cancelled","message":"Cancelled by ann."}',NULL,1796115600000,1796115600000,1796115600000);
 CREATE TABLE transition (
 	run INTEGER NOT NULL, 
 	seq INTEGER NOT NULL, 
@@ -145,10 +167,25 @@ CREATE TABLE transition (
  WITHOUT ROWID
 
 ;
-INSERT INTO "transition" VALUES(1,1,1796050536685,'start',NULL,'awaiting_model','ann',NULL,1,1,'c777c205',NULL,NULL,NULL,NULL,NULL,NULL);
-INSERT INTO "transition" VALUES(1,2,1796050536797,'request_tools','awaiting_model','dispatching',NULL,1,1,1,'c777c205','scripted:python',0,0,0,NULL,NULL);
-INSERT INTO "transition" VALUES(1,3,1796050536800,'results_ready','dispatching','awaiting_model',NULL,1,1,1,'c777c205',NULL,NULL,NULL,NULL,NULL,NULL);
-INSERT INTO "transition" VALUES(1,4,1796050536802,'answer','awaiting_model','done',NULL,1,1,1,'c777c205','scripted:python',0,0,0,NULL,NULL);
+INSERT INTO "transition" VALUES(1,1,1796115600000,'start',NULL,'awaiting_model','ann',NULL,0,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(1,2,1796115600000,'request_tools','awaiting_model','dispatching',NULL,1,1,1,'76645658','scripted:test',0,0,0,NULL,NULL);
+INSERT INTO "transition" VALUES(1,3,1796115600000,'results_ready','dispatching','awaiting_model',NULL,1,1,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(1,4,1796115600000,'answer','awaiting_model','done',NULL,1,1,1,'76645658','scripted:test',0,0,0,NULL,NULL);
+INSERT INTO "transition" VALUES(2,1,1796115600000,'start',NULL,'awaiting_model',NULL,NULL,0,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(2,2,1796115600000,'request_tools','awaiting_model','dispatching',NULL,1,1,1,'76645658','scripted:test',0,0,0,NULL,NULL);
+INSERT INTO "transition" VALUES(2,3,1796115600000,'call_finished','dispatching','dispatching',NULL,1,1,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(2,4,1796115600000,'ask','dispatching','awaiting_approval',NULL,1,1,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(3,1,1796115600000,'start',NULL,'awaiting_model',NULL,NULL,0,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(3,2,1796115600000,'fail','awaiting_model','failed',NULL,1,1,1,'76645658','scripted:test',NULL,NULL,NULL,NULL,'{"type":"authentication","message":"401 The key is not valid."}');
+INSERT INTO "transition" VALUES(4,1,1796115600000,'start',NULL,'awaiting_model',NULL,NULL,0,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(4,2,1796115600000,'request_tools','awaiting_model','dispatching',NULL,1,1,1,'76645658','scripted:test',0,0,0,NULL,NULL);
+INSERT INTO "transition" VALUES(4,3,1796115600000,'results_ready','dispatching','awaiting_model',NULL,1,1,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(4,4,1796115600000,'cap','awaiting_model','capped',NULL,1,1,1,'76645658',NULL,NULL,NULL,NULL,NULL,'{"type":"max_turns","message":"Stopped unfinished: the limit of 1 model call (max_turns) was reached."}');
+INSERT INTO "transition" VALUES(5,1,1796115600000,'start',NULL,'awaiting_model',NULL,NULL,0,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(5,2,1796115600000,'request_tools','awaiting_model','dispatching',NULL,1,1,1,'76645658','scripted:test',0,0,0,NULL,NULL);
+INSERT INTO "transition" VALUES(6,1,1796115600000,'start',NULL,'awaiting_model',NULL,NULL,0,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(7,1,1796115600000,'start',NULL,'awaiting_model',NULL,NULL,0,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(7,2,1796115600000,'cancel','awaiting_model','cancelled','ann',NULL,0,1,'76645658',NULL,NULL,NULL,NULL,NULL,'{"type":"cancelled","message":"Cancelled by ann."}');
 CREATE TABLE worker (
 	number INTEGER NOT NULL, 
 	host VARCHAR NOT NULL, 
@@ -159,7 +196,7 @@ CREATE TABLE worker (
 	seen_at BIGINT NOT NULL, 
 	PRIMARY KEY (number)
 );
-INSERT INTO "worker" VALUES(1,'h','b','n',1,1,1796050536685);
+INSERT INTO "worker" VALUES(1,'machine','a-boot','a-namespace',4711,1,1796115600000);
 CREATE INDEX run_due ON run (number) WHERE owner IS NULL AND state IN ('awaiting_model', 'summarising', 'dispatching', 'awaiting_approval');
 CREATE INDEX run_owned ON run (owner) WHERE owner IS NOT NULL;
 CREATE INDEX approval_pending ON approval (run) WHERE status = 'pending';

@@ -5,7 +5,18 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import compare, database, decisions, drive, forks, health, look, steer, work
+from stepwell.cli import (
+    compare,
+    database,
+    decisions,
+    drive,
+    forks,
+    health,
+    look,
+    schedules,
+    steer,
+    work,
+)
 
 app = typer.Typer(
     name="stepwell",
@@ -35,6 +46,7 @@ for command in (
     health.check,
 ):
     app.command()(command)
+app.add_typer(schedules.schedule, name="schedule")
 app.add_typer(database.db, name="db")
 
 

@@ -9,12 +9,13 @@ from stepwell.doctor import Level, examine, live_differences
 
 
 def doctor(json: JsonOption = False, app: AppOption = None) -> None:
-    """Look over the database, the disk, the runs and the workers, and say what helps.
+    """Look over the database, the disk, the runs, the workers and the schedules; say what helps.
 
     Exit code 1 when something needs a person.
     """
     with engine(app, needs_workflows=True) as opened:
-        findings = examine(opened.store, opened.workflows, lately=3 * opened.settings.lease)
+        lately, schedules = 3 * opened.settings.lease, opened.schedules.list()
+        findings = examine(opened.store, opened.workflows, lately, schedules)
     if json:
         write_json(findings)
     else:

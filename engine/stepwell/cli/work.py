@@ -12,6 +12,7 @@ import typer
 from stepwell.cli import SIGNALLED
 from stepwell.cli.options import AppOption
 from stepwell.cli.output import say
+from stepwell.cli.schedule_text import fired_text
 from stepwell.cli.session import engine
 from stepwell.errors import ConfigurationError
 from stepwell.runlog import log as ends
@@ -22,15 +23,20 @@ def worker(
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="Stop when nothing is due.")
     ] = False,
+    no_schedules: Annotated[
+        bool, typer.Option("--no-schedules", help="Leave schedules to other workers.")
+    ] = False,
     app: AppOption = None,
 ) -> None:
     """Drive runs that are due, side by side with other workers on the same database.
 
     Prints one line of JSON on stderr for every run that ends.
 
-    Only runs of workflows that the application defines are taken. The first SIGTERM or Ctrl-C
-    lets the effects under way end, for STEPWELL_GRACE seconds at most (30), and gives the runs
-    back; a second one ends it at once. Nothing is lost either way.
+    Only runs of workflows that the application defines are taken. Schedules that are due are
+    fired, a line for each due time; those that the application declares are registered first.
+
+    The first SIGTERM or Ctrl-C lets the effects under way end, for STEPWELL_GRACE seconds at most
+    (30), and gives the runs back; a second one ends it at once. Nothing is lost either way.
     """
     stopping = threading.Event()
     received: list[int] = []
@@ -53,6 +59,12 @@ def worker(
                 "Name the module that does with --app.",
             )
         say(f"Worker {os.getpid()} drives {', '.join(opened.workflows)}.")
-        opened.work(until_idle=until_idle, concurrency=concurrency, stopping=stopping)
+        opened.work(
+            until_idle=until_idle,
+            concurrency=concurrency,
+            stopping=stopping,
+            schedules=not no_schedules,
+            on_fired=lambda fired: say(fired_text(fired)),
+        )
     if received:
         raise typer.Exit(SIGNALLED + received[0])

@@ -45,6 +45,8 @@ T = TypeVar("T")
 Forking = Callable[[Snapshot, Fate], Change]
 TRIES = 20
 _NOTHING = Mask()
+# Bytes. SQLite itself empties the log from 4 MB on, but never makes the file smaller.
+LONG_LOG = 2**20
 
 
 class Store:
@@ -341,6 +343,16 @@ class Store:
                 f"The database {self.file} was moved away or replaced under this process.",
                 "Put it back, or start the process again; what it wrote went to the moved file.",
             )
+
+    def shorten_log(self) -> None:
+        """Empty the write-ahead log, if it has become long: for when nothing else is to do."""
+        log = self.file.with_name(f"{self.file.name}-wal")
+        if log.exists() and log.stat().st_size >= LONG_LOG:
+            (self._committer or self._in_fork()).shorten_log()
+
+    def write(self, operation: Callable[[sqlite3.Cursor], T]) -> T:
+        """What `operation` returns, once it is committed; see `Committer`."""
+        return self._write(operation)
 
     def _write(self, operation: Callable[[sqlite3.Cursor], T]) -> T:
         return (self._committer or self._in_fork()).run(operation)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from stepwell.errors import StepwellError, StoreBusy, StoreError, StoreFull
@@ -44,6 +45,7 @@ class Committer:
         self._queue: deque[_Waiting] = deque()
         self._turn = threading.Lock()
         self._closed = False
+        self._log_is_long = False
 
     def run(self, operation: Operation[T]) -> T:
         """What `operation` returns, once it is committed.
@@ -60,6 +62,11 @@ class Committer:
                 self._commit_with(waiting)
         result: T = waiting.outcome()
         return result
+
+    def shorten_log(self) -> None:
+        """Put what the log holds into the database, as soon as nothing waits to be written."""
+        self._log_is_long = True
+        self.run(lambda _cursor: None)
 
     def close(self) -> None:
         """Finish what is waiting, then stop."""
@@ -90,6 +97,14 @@ class Committer:
             except Exception as error:  # noqa: BLE001 - each waiting caller gets it
                 for item in batch:
                     item.fail(error)
+            if self._log_is_long and not self._queue:
+                self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        self._log_is_long = False
+        if self._cursor is not None:
+            with suppress(sqlite3.Error):  # a reader holds it open: another time
+                self._cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 class _Waiting:

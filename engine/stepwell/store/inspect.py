@@ -21,7 +21,9 @@ from stepwell.store.tables import (
     call_version,
     full_result,
     message,
+    occurrence,
     run,
+    schedule,
     transition,
     worker,
 )
@@ -71,11 +73,14 @@ _RUNS = (
         run,
         message.c.text.label("input"),
         _ORIGIN.c.id.label("origin"),
+        schedule.c.name.label("schedule"),
         _parallel_turns(),
         *_OWNER,
     )
     .outerjoin(_ORIGIN, _ORIGIN.c.number == run.c.forked_run)
     .join(message, (message.c.run == run.c.number) & (message.c.number == 1))
+    .outerjoin(occurrence, occurrence.c.run == run.c.number)
+    .outerjoin(schedule, schedule.c.number == occurrence.c.schedule)
     .outerjoin(worker, worker.c.number == run.c.owner)
 )
 RUN = _RUNS.where(run.c.number == _NUMBER)

@@ -247,6 +247,69 @@ class Inbox(SQLModel, table=True):
     delivered_seq: int | None = None
 
 
+class Schedule(SQLModel, table=True):
+    """A recurring start of a workflow: its settings as they were given, and how far it has come.
+
+    `revision` grows with every change, so that of several workers one fires it.
+    """
+
+    __tablename__ = "schedule"
+    __table_args__: ClassVar[Any] = (
+        Index(
+            "schedule_due",
+            "fire_at",
+            sqlite_where=text("paused_at IS NULL AND fire_at IS NOT NULL"),
+        ),
+    )
+
+    number: int | None = Field(default=None, primary_key=True)
+    name: str = Field(sa_type=String, unique=True)
+    workflow: str
+    input: str
+    cron: str | None = None
+    every: str | None = None
+    at: str | None = None
+    tz: str
+    overlap: str
+    catch_up: str
+    backlog: int
+    jitter: str | None = None
+    pause_after: int | None = None
+    user: str | None = None
+    declared: bool
+    revision: int
+    anchor: datetime = Field(sa_type=Milliseconds)
+    next_due: datetime | None = Field(default=None, sa_type=Milliseconds)
+    fire_at: datetime | None = Field(default=None, sa_type=Milliseconds)
+    last_run: int | None = Field(default=None, foreign_key="run.number")
+    counted_from: datetime = Field(sa_type=Milliseconds)
+    paused_at: datetime | None = Field(default=None, sa_type=Milliseconds)
+    paused_by: str | None = None
+    pause_reason: str | None = None
+    created_at: datetime = Field(sa_type=Milliseconds)
+    updated_at: datetime = Field(sa_type=Milliseconds)
+
+
+class Occurrence(SQLModel, table=True):
+    """One due time of a schedule, and what became of it."""
+
+    __tablename__ = "occurrence"
+    __table_args__: ClassVar[Any] = (
+        Index("occurrence_queued", "schedule", sqlite_where=text("status = 'queued'")),
+        Index("occurrence_run", "run", unique=True, sqlite_where=text("run IS NOT NULL")),
+        _OF_RUN,
+    )
+
+    schedule: int = Field(primary_key=True, foreign_key="schedule.number")
+    due: datetime = Field(primary_key=True, sa_type=Milliseconds)
+    until: datetime | None = Field(default=None, sa_type=Milliseconds)
+    status: str
+    reason: str | None = None
+    run: int | None = Field(default=None, foreign_key="run.number")
+    at: datetime = Field(sa_type=Milliseconds)
+    by: str | None = None
+
+
 def _table(model: type[SQLModel]) -> Table:
     return SQLModel.metadata.tables[str(model.__tablename__)]
 
@@ -262,4 +325,9 @@ full_result = _table(FullResult)
 approval = _table(Approval)
 note = _table(Note)
 inbox = _table(Inbox)
-ALL = (worker, run, transition, message, call, call_version, full_result, approval, note, inbox)
+schedule = _table(Schedule)
+occurrence = _table(Occurrence)
+ALL = (
+    worker, run, transition, message, call, call_version, full_result, approval, note, inbox,
+    schedule, occurrence,
+)  # fmt: skip

@@ -83,4 +83,17 @@ VIEWS = {
         FROM approval a
         JOIN run r ON r.number = a.run
         JOIN call c ON c.run = a.run AND c.number = a.call""",
+    "schedule_overview": f"""
+        SELECT s.name, s.workflow, s.input, coalesce(s.cron, s.every, s.at) AS recurs, s.tz,
+            {_iso("s.next_due")} AS next_due, {_iso("s.paused_at")} AS paused_at, s.paused_by,
+            s.pause_reason, s.declared, r.id AS last_run, r.state AS last_state,
+            {_iso("s.created_at")} AS created_at, {_iso("s.updated_at")} AS updated_at
+        FROM schedule s LEFT JOIN run r ON r.number = s.last_run""",
+    "occurrence_log": f"""
+        SELECT s.name AS schedule, {_iso("o.due")} AS due, {_iso("o.until")} AS until, o.status,
+            o.reason, r.id AS run, r.state, {_iso("o.at")} AS at, o.by
+        FROM occurrence o
+        JOIN schedule s ON s.number = o.schedule
+        LEFT JOIN run r ON r.number = o.run
+        ORDER BY o.schedule, o.due""",
 }

@@ -7,18 +7,16 @@ made at the newest version from the tables, and a test holds the two against eac
 from collections.abc import Callable
 from typing import Any
 
-from stepwell.store.migrations import inbox
-
 # Alembic's `Operations`; not imported here, for it is slow to import and seldom needed.
 Migration = Callable[[Any], None]
 
 
 def _version_2(operations: Any) -> None:
-    """History and forks, more limits and summaries, the inbox."""
+    """History and forks, more limits and summaries, the inbox, schedules."""
     # not imported with this module: they bring Alembic
-    from stepwell.store.migrations import history, limits
+    from stepwell.store.migrations import history, inbox, limits, schedules
 
-    for feature in (history, limits, inbox):
+    for feature in (history, limits, inbox, schedules):
         feature.upgrade(operations)
 
 

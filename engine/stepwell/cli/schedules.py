@@ -1,0 +1,262 @@
+"""`schedule`: workflows that are started again and again."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+from stepwell import clock, cron
+from stepwell.cli.options import AppOption, ByOption, JsonOption, person
+from stepwell.cli.output import say, write, write_json, write_table
+from stepwell.cli.schedule_text import local_time, write_list, write_schedule, write_upcoming
+from stepwell.cli.session import engine
+from stepwell.schedule import CatchUp, Overlap, Schedule
+from stepwell.schedules import Schedules
+from stepwell.views import ScheduleDetail
+from stepwell.zones import zone
+
+SHOWN = 10
+
+schedule = typer.Typer(no_args_is_help=True, help="Workflows that are started again and again.")
+
+NameArgument = Annotated[str, typer.Argument(help="A schedule's name.", metavar="NAME")]
+CronOption = Annotated[
+    str | None,
+    typer.Option(help='Five crontab fields, such as "0 6 * * mon", or @daily.', metavar="CRON"),
+]
+EveryOption = Annotated[
+    str | None,
+    typer.Option(
+        help="An interval such as 15m or 1h30m. It is real time: where clocks are changed, 24h "
+        "comes at another local time; a cron expression does not.",
+        metavar="SPAN",
+    ),
+]
+AtOption = Annotated[
+    str | None, typer.Option(help="Once, such as 2027-01-01T09:00.", metavar="TIME")
+]
+ZoneOption = Annotated[
+    str | None, typer.Option("--tz", help="Whose local time is meant; by default UTC.")
+]
+OverlapOption = Annotated[
+    Overlap | None, typer.Option(help="While the previous run is live; by default skip.")
+]
+CatchUpOption = Annotated[
+    CatchUp | None,
+    typer.Option(help="Of due times that passed without a worker; by default latest."),
+]
+BacklogOption = Annotated[
+    int | None, typer.Option(help="How many may wait or be made up for; by default 10.")
+]
+JitterOption = Annotated[
+    str | None, typer.Option(help="Start each run later by a part of this.", metavar="SPAN")
+]
+PauseOption = Annotated[
+    int | None, typer.Option("--pause-after", help="Pause after so many failures in a row.")
+]
+UserOption = Annotated[str | None, typer.Option(help="Whom the runs are for.")]
+
+
+@contextmanager
+def _schedules(app: str | None) -> Iterator[Schedules]:
+    """Those of the database, with what the application declares."""
+    with engine(app, needs_workflows=True) as opened:
+        opened.schedules.register()
+        yield opened.schedules
+
+
+@schedule.command()
+def add(
+    name: NameArgument,
+    workflow: Annotated[str, typer.Argument(help="Which workflow.", metavar="WORKFLOW")],
+    text: Annotated[
+        str,
+        typer.Argument(
+            help="What to say to it, '-' reads standard input; may use {{ due }}, "
+            "{{ previous.due }} and {{ previous.answer }}.",
+            metavar="INPUT",
+        ),
+    ],
+    cron: CronOption = None,
+    every: EveryOption = None,
+    at: AtOption = None,
+    tz: ZoneOption = None,
+    overlap: OverlapOption = None,
+    catch_up: CatchUpOption = None,
+    backlog: BacklogOption = None,
+    jitter: JitterOption = None,
+    pause_after: PauseOption = None,
+    user: UserOption = None,
+    json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """Start WORKFLOW with INPUT again and again, or once. A worker does it.
+
+    One of --cron, --every and --at says when.
+    """
+    said = sys.stdin.read() if text == "-" else text
+    given = _given(
+        cron=cron,
+        every=every,
+        at=at,
+        tz=tz,
+        overlap=overlap,
+        catch_up=catch_up,
+        backlog=backlog,
+        jitter=jitter,
+        pause_after=pause_after,
+        user=user,
+    )
+    new = Schedule(name, workflow, said, **given)
+    with _schedules(app) as opened:
+        _report(opened.add(new), json=json)
+
+
+@schedule.command()
+def edit(
+    name: NameArgument,
+    workflow: Annotated[str | None, typer.Option(help="Another workflow.")] = None,
+    text: Annotated[str | None, typer.Option("--input", help="Another input.")] = None,
+    cron: CronOption = None,
+    every: EveryOption = None,
+    at: AtOption = None,
+    tz: ZoneOption = None,
+    overlap: OverlapOption = None,
+    catch_up: CatchUpOption = None,
+    backlog: BacklogOption = None,
+    jitter: JitterOption = None,
+    pause_after: PauseOption = None,
+    user: UserOption = None,
+    json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """Change the settings of NAME that are given; the others stay."""
+    given = _given(
+        workflow=workflow,
+        input=text,
+        cron=cron,
+        every=every,
+        at=at,
+        tz=tz,
+        overlap=overlap,
+        catch_up=catch_up,
+        backlog=backlog,
+        jitter=jitter,
+        pause_after=pause_after,
+        user=user,
+    )
+    with _schedules(app) as opened:
+        _report(opened.edit(name, **given), json=json)
+
+
+@schedule.command(name="list")
+def list_(json: JsonOption = False, app: AppOption = None) -> None:
+    """List all schedules: how they are, when they are due next."""
+    with _schedules(app) as opened:
+        found = opened.list()
+    if json:
+        write_json(found)
+    elif found:
+        write_list(found)
+    else:
+        say("There is no schedule.")
+
+
+@schedule.command()
+def show(name: NameArgument, json: JsonOption = False, app: AppOption = None) -> None:
+    """Show NAME: its settings, the next five due times, and what became of the last ones."""
+    with _schedules(app) as opened:
+        found = opened.get(name)
+    write_json(found) if json else write_schedule(found)
+
+
+@schedule.command()
+def pause(
+    name: NameArgument,
+    by: ByOption = None,
+    reason: Annotated[str | None, typer.Option(help="Why.")] = None,
+    json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """Start nothing for NAME any more, until it is resumed."""
+    with _schedules(app) as opened:
+        found = opened.pause(name, by=person(by), reason=reason)
+    write_json(found) if json else write(f"Schedule {name} is paused by {found.paused_by}.")
+
+
+@schedule.command()
+def resume(name: NameArgument, json: JsonOption = False, app: AppOption = None) -> None:
+    """Go on with NAME after a pause. Due times that passed meanwhile are skipped."""
+    with _schedules(app) as opened:
+        _report(opened.resume(name), json=json)
+
+
+@schedule.command()
+def trigger(
+    name: NameArgument, by: ByOption = None, json: JsonOption = False, app: AppOption = None
+) -> None:
+    """Start a run for NAME now, even if it is paused, and print the run's id.
+
+    It only inserts the run, for a worker to drive. The due times to come stay as they are.
+    """
+    with _schedules(app) as opened:
+        found = opened.trigger(name, by=person(by))
+    write_json(found) if json else write(found.run or f"{found.status}: {found.reason}")
+
+
+@schedule.command()
+def remove(name: NameArgument, json: JsonOption = False, app: AppOption = None) -> None:
+    """Delete NAME and what is known of its due times. Its runs stay."""
+    with _schedules(app) as opened:
+        opened.remove(name)
+    write_json({"name": name, "removed": True}) if json else write(f"Schedule {name} is gone.")
+
+
+@schedule.command()
+def next(  # noqa: A001 - the name that users know
+    expression: Annotated[str, typer.Argument(help="A cron expression.", metavar="CRON")],
+    tz: Annotated[str, typer.Option("--tz", help="Whose local time is meant.")] = "UTC",
+    json: JsonOption = False,
+) -> None:
+    """Explain CRON in words, and show the next ten times with the changes of clocks marked."""
+    parsed = cron.parse(expression, zone(tz))
+    due = list(islice(_times(parsed), SHOWN))
+    notes = [
+        parsed.note(one, before) for before, one in zip([clock.now(), *due], due, strict=False)
+    ]
+    if json:
+        times = [
+            {"due": one, "local": one.astimezone(parsed.tz).isoformat(), "note": note}
+            for one, note in zip(due, notes, strict=True)
+        ]
+        words = {"cron": expression, "tz": tz, "explanation": parsed.explain()}
+        write_json(words | {"times": times})
+        return
+    write(f"{parsed.explain()}, {tz}\n")
+    rows = [
+        (local_time(one, parsed.tz), f"{one:%F %H:%M}Z", note or "")
+        for one, note in zip(due, notes, strict=True)
+    ]
+    write_table(("local", "UTC", "note"), rows, cut=set())
+
+
+def _times(parsed: cron.Cron) -> Iterator[Any]:
+    moment = parsed.after(clock.now())
+    while moment is not None:
+        yield moment
+        moment = parsed.after(moment)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _report(found: ScheduleDetail, *, json: bool) -> None:
+    if json:
+        write_json(found)
+        return
+    write(f"Schedule {found.name} is {found.status}.")
+    write_upcoming(found)
