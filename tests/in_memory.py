@@ -12,8 +12,9 @@ from stepwell.errors import ProviderError
 from stepwell.intervention import Start, resume, start, take_over
 from stepwell.machine import CallStatus, State
 from stepwell.messages import Reply
+from stepwell.records import Approval, Call, Fault
 from stepwell.retry import RetryPolicy
-from stepwell.snapshot import Approval, Call, Fault, Snapshot
+from stepwell.snapshot import Snapshot
 from stepwell.tools import tool
 from stepwell.workflow import Agent, Workflow
 

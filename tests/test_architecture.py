@@ -41,6 +41,7 @@ ORDER = (
     "schedule",
     "occurrences",
     "rescheduling",
+    "records",
     "snapshot",
     "budget",
     "change",

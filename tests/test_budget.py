@@ -7,7 +7,7 @@ from in_memory import InMemory
 
 from stepwell.budget import reached, tool_calls_left, turns_left
 from stepwell.messages import Reply, Usage
-from stepwell.snapshot import Used
+from stepwell.records import Used
 from stepwell.workflow import Agent, Limits
 
 

@@ -9,7 +9,7 @@ from stepwell import Reply, ToolCall, tool
 from stepwell.decide import RunCalls
 from stepwell.envelope import failure
 from stepwell.messages import AssistantMessage, ToolMessage
-from stepwell.snapshot import Call
+from stepwell.records import Call
 from stepwell.transcript import problems
 
 PAY, WIRE = ("pay", {"amount": 1}), ("wire", {"amount": 1})

@@ -10,7 +10,7 @@ from stepwell import Agent, Reply, tool
 from stepwell.change import change, stop
 from stepwell.errors import IllegalTransition
 from stepwell.machine import Trigger
-from stepwell.snapshot import Fault
+from stepwell.records import Fault
 
 LATER = NOW + timedelta(seconds=3)
 WHY = Fault(type="why", message="Because.")

@@ -50,7 +50,7 @@ from stepwell.inbox import InboxEntry, InboxKind
 from stepwell.intervention import cancel, interrupt, resume, take_over
 from stepwell.machine import CallStatus
 from stepwell.messages import StopReason, Usage
-from stepwell.snapshot import ApprovePolicy
+from stepwell.records import ApprovePolicy
 from stepwell.store import Store
 from stepwell.transcript import problems
 

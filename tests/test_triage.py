@@ -7,7 +7,7 @@ from in_memory import KIT, InMemory, agent
 
 from stepwell import Approvals, Limits, tool
 from stepwell.machine import CallStatus
-from stepwell.snapshot import ApprovePolicy
+from stepwell.records import ApprovePolicy
 from stepwell.triage import triage
 
 

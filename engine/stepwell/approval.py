@@ -11,7 +11,8 @@ from stepwell.change import Change, change, end
 from stepwell.envelope import canonical, clean, failure, jsonable, success
 from stepwell.errors import ApprovalClosed, ArgumentsError, InvalidDecision
 from stepwell.machine import CallStatus, Trigger
-from stepwell.snapshot import Approval, ApprovalKind, ApprovalStatus, Call, Snapshot
+from stepwell.records import Approval, ApprovalKind, ApprovalStatus, Call
+from stepwell.snapshot import Snapshot
 from stepwell.workflow import Workflow
 
 OVERDUE = "Nobody decided about this call in time; that counts as denied."

@@ -7,7 +7,8 @@ from decimal import ROUND_FLOOR, Decimal
 
 from stepwell.messages import Message
 from stepwell.offer import Today
-from stepwell.snapshot import Fault, RunRow, Snapshot
+from stepwell.records import Fault, RunRow
+from stepwell.snapshot import Snapshot
 from stepwell.workflow import Limits
 
 # The longest reply that is paid for where neither the workflow nor what is left says less, in

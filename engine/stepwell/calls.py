@@ -14,7 +14,8 @@ from stepwell.envelope import Envelope, clean, cut, dumps, failure, success
 from stepwell.errors import ArgumentsError
 from stepwell.machine import CallStatus, Trigger
 from stepwell.messages import ToolCall
-from stepwell.snapshot import Approval, ApprovalKind, Call, Fault, Snapshot, is_repeated
+from stepwell.records import Approval, ApprovalKind, Call, Fault
+from stepwell.snapshot import Snapshot, is_repeated
 from stepwell.triage import Triage, triage
 from stepwell.workflow import Workflow
 

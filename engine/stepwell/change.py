@@ -11,15 +11,8 @@ from stepwell.budget import active_ms, reserve
 from stepwell.envelope import Envelope, clean, failure
 from stepwell.machine import KEEPS_ATTEMPT, LIVE, CallStatus, State, Trigger, destination
 from stepwell.messages import Message, Usage, UserMessage
-from stepwell.snapshot import (
-    Approval,
-    ApprovalStatus,
-    Call,
-    Fault,
-    RunRow,
-    Snapshot,
-    StoredMessage,
-)
+from stepwell.records import Approval, ApprovalStatus, Call, Fault, RunRow, StoredMessage
+from stepwell.snapshot import Snapshot
 from stepwell.transcript import tool_messages
 
 _ASKS_A_MODEL = frozenset({State.AWAITING_MODEL, State.SUMMARISING})

@@ -1,7 +1,8 @@
 """Pure: what this code would do differently with a run that was begun by older code."""
 
 from stepwell.errors import ArgumentsError
-from stepwell.snapshot import Call, Snapshot
+from stepwell.records import Call
+from stepwell.snapshot import Snapshot
 from stepwell.workflow import Workflow
 
 

@@ -17,8 +17,9 @@ from stepwell.machine import LIVE, CallStatus, State, Trigger
 from stepwell.messages import Message, Reply, Request, UserMessage
 from stepwell.pipeline import Answer, Ask, Pipeline
 from stepwell.plan import next_step, planned_answer, planned_call, step_replied
+from stepwell.records import Call, Fault
 from stepwell.retry import RetryPolicy
-from stepwell.snapshot import Call, Fault, Snapshot
+from stepwell.snapshot import Snapshot
 from stepwell.summary import cut, is_too_long, not_summarised, overflows, skip, summarised, too_long
 from stepwell.summary import request as summary_request
 from stepwell.triage import triage

@@ -9,7 +9,8 @@ from stepwell.approval import Decision, Verdict, decide_approval
 from stepwell.change import Change
 from stepwell.errors import ApprovalClosed
 from stepwell.reader import Reader
-from stepwell.snapshot import ApprovalKind, ApprovalStatus, Snapshot
+from stepwell.records import ApprovalKind, ApprovalStatus
+from stepwell.snapshot import Snapshot
 from stepwell.store import Store, find, inspect
 from stepwell.views import ApprovalView
 from stepwell.workflow import Workflow

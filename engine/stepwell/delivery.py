@@ -11,7 +11,8 @@ from stepwell.inbox import InboxEntry, InboxKind
 from stepwell.intervention import raised_limits
 from stepwell.machine import State, Trigger
 from stepwell.messages import AssistantMessage
-from stepwell.snapshot import Role, Snapshot, StoredMessage
+from stepwell.records import Role, StoredMessage
+from stepwell.snapshot import Snapshot
 from stepwell.workflow import Agent, Workflow
 
 

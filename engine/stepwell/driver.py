@@ -34,8 +34,9 @@ from stepwell.lease import Lease, Leases
 from stepwell.machine import LIVE, State
 from stepwell.messages import OnText
 from stepwell.perform import Connect, Performer
+from stepwell.records import Fault, RunRow
 from stepwell.retry import RetryPolicy
-from stepwell.snapshot import Fault, RunRow, Snapshot
+from stepwell.snapshot import Snapshot
 from stepwell.store import Store
 from stepwell.workflow import Workflow, model_name
 

@@ -23,11 +23,12 @@ from stepwell.lease import Leases
 from stepwell.machine import State
 from stepwell.mask import LogMask, masking
 from stepwell.messages import OnText
+from stepwell.records import ApprovePolicy
 from stepwell.runlog import RunLog
 from stepwell.schedule import declared
 from stepwell.schedules import Schedules
 from stepwell.settings import Settings, load
-from stepwell.snapshot import ApprovePolicy, Snapshot
+from stepwell.snapshot import Snapshot
 from stepwell.store import Store
 from stepwell.store.connections import database_file
 from stepwell.submission import submit

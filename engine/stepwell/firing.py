@@ -13,9 +13,9 @@ from stepwell.change import Change
 from stepwell.errors import StepwellError, StoreError, UnknownWorkflow
 from stepwell.intervention import RunOptions, new_run, start
 from stepwell.occurrences import Occurrence, OccurrenceStatus
+from stepwell.records import ApprovePolicy
 from stepwell.rescheduling import ScheduleRow, fired
 from stepwell.schedule import Schedule
-from stepwell.snapshot import ApprovePolicy
 from stepwell.store import Store, schedules
 from stepwell.store.schedules import Entry
 from stepwell.template import Previous, render

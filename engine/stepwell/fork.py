@@ -14,7 +14,8 @@ from stepwell.errors import InvalidInput
 from stepwell.intervention import amounts
 from stepwell.machine import CallStatus, State, Trigger
 from stepwell.pipeline import Pipeline
-from stepwell.snapshot import Approval, ApprovalKind, Call, Role, RunRow, Snapshot, StoredMessage
+from stepwell.records import Approval, ApprovalKind, Call, Role, RunRow, StoredMessage
+from stepwell.snapshot import Snapshot
 from stepwell.workflow import Workflow
 
 INSTEAD = "The run was forked here, and the user said something else instead."

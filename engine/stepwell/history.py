@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from stepwell.approval import digest
 from stepwell.errors import UnknownTransition
 from stepwell.machine import LIVE, CallStatus, State
-from stepwell.snapshot import ApprovalKind, ApprovalStatus
+from stepwell.records import ApprovalKind, ApprovalStatus
 
 
 class Row(Protocol):

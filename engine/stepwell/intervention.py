@@ -12,8 +12,9 @@ from stepwell.change import Change, change, stop
 from stepwell.envelope import clean
 from stepwell.errors import InvalidInput, RunNotResumable
 from stepwell.machine import INITIAL, LIVE, State, Trigger
+from stepwell.records import ApprovePolicy, Fault, Role, RunRow, StoredMessage
 from stepwell.retry import RetryPolicy
-from stepwell.snapshot import ApprovePolicy, Fault, Role, RunRow, Snapshot, StoredMessage
+from stepwell.snapshot import Snapshot
 from stepwell.workflow import Workflow
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stepwell.change import Change
-from stepwell.snapshot import Call, Fault
+from stepwell.records import Call, Fault
 
 MASKED = "[masked]"
 # A shorter one would be found inside of ordinary words.

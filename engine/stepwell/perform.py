@@ -22,7 +22,8 @@ from stepwell.dispatch import Dispatched, Dispatcher, OnLate
 from stepwell.errors import ConfigurationError, ProviderError
 from stepwell.messages import OnText, Provider, Terms
 from stepwell.offer import Offer
-from stepwell.snapshot import Call, Snapshot
+from stepwell.records import Call
+from stepwell.snapshot import Snapshot
 from stepwell.tools import (
     DidNotHappen,
     Finding,

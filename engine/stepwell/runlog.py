@@ -9,7 +9,7 @@ from typing import Any
 
 from stepwell.change import Change
 from stepwell.machine import LIVE, State
-from stepwell.snapshot import RunRow
+from stepwell.records import RunRow
 from stepwell.store import Store, story
 
 log = logging.getLogger("stepwell.runs")

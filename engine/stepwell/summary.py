@@ -17,9 +17,10 @@ from stepwell.messages import (
     ToolMessage,
     UserMessage,
 )
+from stepwell.records import Fault, Role, StoredMessage
 from stepwell.retry import RetryPolicy
 from stepwell.shown import Shown, summary_text
-from stepwell.snapshot import Fault, Role, Snapshot, StoredMessage
+from stepwell.snapshot import Snapshot
 from stepwell.tokens import count, weigh
 from stepwell.transcript import SHORT, shortened
 from stepwell.turn import faulted

@@ -9,7 +9,8 @@ from stepwell.change import end
 from stepwell.envelope import Envelope, failure
 from stepwell.errors import ArgumentsError
 from stepwell.machine import CallStatus
-from stepwell.snapshot import Approval, ApprovalStatus, ApprovePolicy, Call, Snapshot
+from stepwell.records import Approval, ApprovalStatus, ApprovePolicy, Call
+from stepwell.snapshot import Snapshot
 from stepwell.tools import Tool
 from stepwell.workflow import Workflow
 

@@ -10,8 +10,9 @@ from stepwell.envelope import clean, failure
 from stepwell.errors import ProviderError
 from stepwell.machine import CallStatus, Trigger
 from stepwell.messages import Reply, StopReason
+from stepwell.records import Call, Fault, Role, StoredMessage
 from stepwell.retry import RetryPolicy
-from stepwell.snapshot import Call, Fault, Role, Snapshot, StoredMessage
+from stepwell.snapshot import Snapshot
 from stepwell.workflow import Workflow
 
 CUT_OFF = "Your reply was cut off at the output limit. Go on from there, or say it more shortly."

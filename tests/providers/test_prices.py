@@ -8,7 +8,7 @@ import pytest
 from stepwell.messages import Usage
 from stepwell.prices import priced
 from stepwell.providers import anthropic, openai_chat, openai_responses
-from stepwell.snapshot import Used
+from stepwell.records import Used
 
 CACHED = {
     "prompt_tokens": 17111,

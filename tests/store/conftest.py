@@ -10,7 +10,8 @@ from ulid import ULID
 
 from stepwell import Agent, clock
 from stepwell.intervention import Start, start
-from stepwell.snapshot import RunRow, Snapshot
+from stepwell.records import RunRow
+from stepwell.snapshot import Snapshot
 from stepwell.store import Store
 
 LEASE = timedelta(seconds=30)

@@ -11,7 +11,7 @@ from stepwell.cli.output import as_json, one_line, printable, say
 from stepwell.engine import Engine
 from stepwell.envelope import dumps
 from stepwell.errors import ApprovalClosed, InvalidDecision
-from stepwell.snapshot import ApprovalKind
+from stepwell.records import ApprovalKind
 from stepwell.views import ApprovalView, RunDetail
 
 MAY_IT_RUN = "[y]es, [n]o, [e]dit, [a]ll calls of this tool, [d]etails, [l]ater"

@@ -30,7 +30,7 @@ from stepwell.cli.session import engine
 from stepwell.engine import Engine
 from stepwell.intervention import Raises, amounts
 from stepwell.machine import LIVE, State
-from stepwell.snapshot import ApprovalStatus, ApprovePolicy
+from stepwell.records import ApprovalStatus, ApprovePolicy
 from stepwell.views import RunDetail
 
 

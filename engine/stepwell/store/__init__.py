@@ -24,7 +24,8 @@ from stepwell.machine import State
 from stepwell.mask import Mask
 from stepwell.offer import Today
 from stepwell.owner import this_process
-from stepwell.snapshot import RunRow, Snapshot
+from stepwell.records import RunRow
+from stepwell.snapshot import Snapshot
 from stepwell.store import (
     claim,
     connections,

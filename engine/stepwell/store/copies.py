@@ -9,7 +9,7 @@ from stepwell.change import Change
 from stepwell.errors import LeaseLost
 from stepwell.fork import Fate
 from stepwell.machine import CallStatus
-from stepwell.snapshot import RunRow
+from stepwell.records import RunRow
 from stepwell.store import record
 from stepwell.store.tables import approval, call, full_result, message, note
 

@@ -12,7 +12,7 @@ from stepwell.envelope import dumps
 from stepwell.history import Row
 from stepwell.machine import CallStatus, State
 from stepwell.owner import Owner
-from stepwell.snapshot import ApprovalStatus
+from stepwell.records import ApprovalStatus
 from stepwell.store import inbox
 from stepwell.store.claim import Owned
 from stepwell.store.tables import (

@@ -9,7 +9,8 @@ from sqlalchemy import Connection, Integer, bindparam, select
 from stepwell.change import WHOLE
 from stepwell.history import Row
 from stepwell.messages import Usage
-from stepwell.snapshot import Call, Snapshot, StoredMessage
+from stepwell.records import Call, StoredMessage
+from stepwell.snapshot import Snapshot
 from stepwell.store import inbox, rows
 from stepwell.store.tables import approval, call, message, note, run, transition
 

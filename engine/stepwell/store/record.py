@@ -10,7 +10,7 @@ from stepwell.envelope import dumps
 from stepwell.errors import KeyConflict, LeaseLost
 from stepwell.inbox import InboxEntry
 from stepwell.machine import LIVE
-from stepwell.snapshot import RunRow
+from stepwell.records import RunRow
 from stepwell.store import inbox, rows
 from stepwell.store.prepared import Prepared, insert
 from stepwell.store.tables import (

@@ -8,7 +8,7 @@ from stepwell.change import Change
 from stepwell.history import Row
 from stepwell.inbox import InboxEntry, InboxKind
 from stepwell.machine import CallStatus, State
-from stepwell.snapshot import (
+from stepwell.records import (
     Approval,
     ApprovalKind,
     ApprovalStatus,

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, text
 
 from stepwell.offer import Today
-from stepwell.snapshot import RunRow
+from stepwell.records import RunRow
 from stepwell.store.types import Picodollars, milliseconds
 
 # Reserved is what calls under way may still cost. A call whose price is not known counts as such.
