@@ -283,6 +283,20 @@ def test_anybody_may_send_and_only_who_knows_the_workflow_goes_on(make, tmp_path
     assert engine.resume(run.id).answer == "two"
 
 
+def test_what_is_sent_while_a_retry_is_waited_for_is_read_by_the_next_attempt(make):
+    """No record tells of it: the driver looks when it has waited."""
+    busy = ProviderError("503", kind="overloaded", retryable=True, retry_after=1)
+    engine = make(busy, Reply("done"))
+
+    def tell(entry):
+        if entry.trigger == "retry" and entry.attempt == 2:
+            engine.send("last", "Hurry!")
+
+    engine.run("w", "Go.", on_transition=tell)
+    assert said(requests(engine)[1]) == ["Go.", "Hurry!"]
+    assert triggers(engine)[:3] == ["start", "retry", "deliver"]
+
+
 def test_every_transition_is_told_to_who_listens(make):
     engine = make(meanwhile(lambda: engine.send("last", "More."), "one"), Reply("two"))
     heard = []

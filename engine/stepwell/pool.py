@@ -119,11 +119,11 @@ class Pool:
     def _start_due(self) -> bool:
         """Fill the free places with due runs. False if there was none."""
         started = False
+        self._wake()
         while len(self._driven) < self.concurrency and not self.worker.driver.stopping.is_set():
             try:
-                self._wake()
                 snapshot = self.worker.next_due(self.limits)
-            except (StoreError, LeaseLost) as error:
+            except StoreError as error:
                 log.warning("No run was claimed: %s", error)
                 return True
             except Exception:  # one run that cannot be read must not hold up the others
@@ -140,16 +140,21 @@ class Pool:
 
     def _wake(self) -> None:
         """Make due again what has ended and may go on with what was sent to it."""
-        for number in self.worker.sleeping():
-            if number in self._unreadable:
-                continue
-            try:
-                self.worker.wake(number)
-            except (StoreError, LeaseLost):
-                raise
-            except Exception:  # one run that cannot be read must not hold up the others
-                self._unreadable.add(number)
-                log.exception("Run number %s cannot be read; see `stepwell db check`.", number)
+        try:
+            for number in self.worker.sleeping():
+                if number not in self._unreadable:
+                    self._wake_one(number)
+        except (StoreError, LeaseLost) as error:
+            log.warning("Not every run was told what was sent to it: %s", error)
+
+    def _wake_one(self, number: int) -> None:
+        try:
+            self.worker.wake(number)
+        except (StoreError, LeaseLost):
+            raise
+        except Exception:  # one run that cannot be read must not hold up the others
+            self._unreadable.add(number)
+            log.exception("Run number %s cannot be read; see `stepwell db check`.", number)
 
     def _drive(self, snapshot: Snapshot, place: tuple[int, int]) -> None:
         try:
