@@ -88,21 +88,7 @@ def change(
     """
     before = snapshot.run
     state = destination(before.state, trigger)
-    live = state in LIVE
-    usual: dict[str, Any] = {
-        "state": state,
-        "seq": before.seq + 1,
-        "updated_at": max(now, before.updated_at),
-        "attempt": before.attempt if trigger in KEEPS_ATTEMPT else 1,
-        "not_before": None,
-        "finished_at": None if live else now,
-        "error": error,
-    }
-    if live:
-        usual["answer"] = None
-    if not live or state is State.AWAITING_APPROVAL:
-        usual |= {"owner": None, "lease_until": None, "cancel_requested": None}
-    after = usual | dict(columns)
+    after = _usual(before, state, trigger, now) | {"error": error} | dict(columns)
     spent, limit = after.get("used", before.used).turns, after.get("max_turns", before.max_turns)
     after["reserved_turns"] = 1 if state in _ASKS_A_MODEL and spent < limit else 0
     if "fence" not in columns:  # else its driver is gone, nobody knows since when
@@ -124,6 +110,24 @@ def change(
         model=model,
         error=error,
     )
+
+
+def _usual(before: RunRow, state: State, trigger: Trigger, now: datetime) -> dict[str, Any]:
+    """What becomes of a run's columns whenever it comes to `state`."""
+    live = state in LIVE
+    usual: dict[str, Any] = {
+        "state": state,
+        "seq": before.seq + 1,
+        "updated_at": max(now, before.updated_at),
+        "attempt": before.attempt if trigger in KEEPS_ATTEMPT else 1,
+        "not_before": None,
+        "finished_at": None if live else now,
+    }
+    if live:
+        usual["answer"] = None
+    if not live or state is State.AWAITING_APPROVAL:
+        usual |= {"owner": None, "lease_until": None, "cancel_requested": None}
+    return usual
 
 
 def _reserving(

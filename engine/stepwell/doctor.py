@@ -10,9 +10,9 @@ from pathlib import Path
 from stepwell import clock
 from stepwell.compatibility import differences
 from stepwell.machine import LIVE
+from stepwell.schedule_views import ScheduleView
 from stepwell.store import Store, check, health, schema
 from stepwell.store.health import Health
-from stepwell.views import ScheduleView
 from stepwell.workflow import Workflow
 
 MEGABYTE = 2**20

@@ -18,9 +18,9 @@ from stepwell.firing import Firer, OnFired
 from stepwell.occurrences import Occurrence
 from stepwell.rescheduling import Revised, ScheduleRow, changed, new_row, paused, resumed
 from stepwell.schedule import CatchUp, Overlap, Schedule
+from stepwell.schedule_views import OccurrenceView, ScheduleDetail, ScheduleView
 from stepwell.store import TRIES, Store, occurrence_log, schedules
 from stepwell.store.schedules import Entry
-from stepwell.views import OccurrenceView, ScheduleDetail, ScheduleView
 
 UPCOMING = 5
 LAST = 20

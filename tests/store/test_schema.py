@@ -11,7 +11,6 @@ import sqlalchemy as sa
 
 from stepwell.errors import SchemaTooNew, StoreError
 from stepwell.store import Store, connections, schema, tables
-from stepwell.store.check import problems
 from stepwell.store.migrations import MIGRATIONS
 from stepwell.store.views import VIEWS
 from tests.processes import crowd, output, python
@@ -152,20 +151,6 @@ def test_an_older_schema_is_brought_up_to_date_after_a_copy(
         assert reader.execute("PRAGMA foreign_key_check").fetchall() == []
     with looking(backup) as reader:
         assert reader.execute("SELECT user FROM run").fetchall() == [("ann",)]
-
-
-def test_a_database_of_the_first_release_becomes_what_a_fresh_one_is(file: Path) -> None:
-    """`version_1.sql` is what that release wrote: its tables, and one run."""
-    with looking(file) as old:
-        old.executescript(Path(__file__).with_name("version_1.sql").read_text())
-    assert schema.version(file) == 1
-    fresh = file.with_name("fresh.db")
-    Store(fresh).close()
-    with closing(Store(file)) as store:
-        assert store.backup == file.with_name("runs.db.v1.backup")
-        assert store.load(1).last_text == "Nothing there."
-    assert described(file) == described(fresh)
-    assert problems(file) == []
 
 
 def test_a_migration_that_fails_changes_nothing(store: Store, file: Path, begin) -> None:

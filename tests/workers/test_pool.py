@@ -178,7 +178,7 @@ def test_a_run_that_was_lost_is_driven_again_while_its_first_driver_is_still_in_
 
 def expire(engine: Engine) -> None:
     """The lease of every run is over, as if its process had been stopped for long."""
-    engine.store._write(lambda cursor: cursor.execute("UPDATE run SET lease_until = 0"))
+    engine.store.write(lambda cursor: cursor.execute("UPDATE run SET lease_until = 0"))
 
 
 def test_a_database_that_is_locked_for_longer_than_the_bound_does_not_end_a_worker(

@@ -28,7 +28,7 @@ from stepwell.cli.output import EXIT_CODES, STILL_LIVE, say, write, write_json
 from stepwell.cli.progress import Progress
 from stepwell.cli.session import engine
 from stepwell.engine import Engine
-from stepwell.intervention import Raises, amounts
+from stepwell.intervention import Raises, RunOptions, amounts
 from stepwell.machine import LIVE, State
 from stepwell.records import ApprovalStatus, ApprovePolicy
 from stepwell.views import RunDetail
@@ -76,20 +76,18 @@ def run(
     said = sys.stdin.read() if text == "-" else text
     asks = approve is None or approve is Approve.ASK
     policy = ApprovePolicy.PARK if asks else ApprovePolicy(str(approve))
+    options: RunOptions = {
+        "key": key,
+        "user": user,
+        "model": model,
+        "max_turns": max_turns,
+        "max_tool_calls": max_tool_calls,
+        "max_tokens": max_tokens,
+        "max_cost": max_cost,
+        "max_seconds": max_seconds,
+    }
     with engine(app, needs_workflows=True) as opened:
-        begun = opened.submit(
-            workflow,
-            said,
-            approve=policy,
-            key=key,
-            user=user,
-            model=model,
-            max_turns=max_turns,
-            max_tool_calls=max_tool_calls,
-            max_tokens=max_tokens,
-            max_cost=max_cost,
-            max_seconds=max_seconds,
-        )
+        begun = opened.submit(workflow, said, approve=policy, **options)
         if detach:
             write_json(begun) if json else write(begun.id)
             return

@@ -10,7 +10,7 @@ from stepwell import clock
 from stepwell.cli.output import one_line, say, state_text, write, write_table
 from stepwell.errors import InvalidSchedule
 from stepwell.firing import Fired
-from stepwell.views import OccurrenceView, ScheduleDetail, ScheduleView
+from stepwell.schedule_views import OccurrenceView, ScheduleDetail, ScheduleView
 from stepwell.zones import zone
 
 STYLES = {"active": "green", "paused": "yellow", "broken": "red", "orphaned": "magenta"}

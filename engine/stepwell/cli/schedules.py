@@ -14,8 +14,8 @@ from stepwell.cli.output import say, write, write_json, write_table
 from stepwell.cli.schedule_text import local_time, write_list, write_schedule, write_upcoming
 from stepwell.cli.session import engine
 from stepwell.schedule import CatchUp, Overlap, Schedule
+from stepwell.schedule_views import ScheduleDetail
 from stepwell.schedules import Schedules
-from stepwell.views import ScheduleDetail
 from stepwell.zones import zone
 
 SHOWN = 10

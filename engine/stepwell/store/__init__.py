@@ -1,9 +1,6 @@
 """The store: every run on one SQLite file, written by one connection, read by any number."""
 
-import sqlite3
-import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -11,13 +8,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, select
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import select
 
 from stepwell import clock
 from stepwell.change import Change
 from stepwell.envelope import Envelope
-from stepwell.errors import DatabaseMoved, KeyConflict, LeaseLost, NotSent, StoreError
+from stepwell.errors import KeyConflict, LeaseLost, NotSent
 from stepwell.fork import Fate
 from stepwell.inbox import InboxEntry, InboxKind
 from stepwell.machine import State
@@ -26,31 +22,18 @@ from stepwell.offer import Today
 from stepwell.owner import this_process
 from stepwell.records import RunRow
 from stepwell.snapshot import Snapshot
-from stepwell.store import (
-    claim,
-    connections,
-    copies,
-    forking,
-    inbox,
-    load,
-    past,
-    record,
-    schema,
-    today,
-)
+from stepwell.store import claim, copies, inbox, load, past, record, today
 from stepwell.store.claim import Owned
-from stepwell.store.committer import Committer
+from stepwell.store.database import Database
 from stepwell.store.tables import run
 
 T = TypeVar("T")
 Forking = Callable[[Snapshot, Fate], Change]
 TRIES = 20
 _NOTHING = Mask()
-# Bytes. SQLite itself empties the log from 4 MB on, but never makes the file smaller.
-LONG_LOG = 2**20
 
 
-class Store:
+class Store(Database):
     """All reading and writing of one database, from any thread.
 
     Args:
@@ -63,73 +46,12 @@ class Store:
     """
 
     def __init__(self, file: Path, synchronous: str = "full", mask: Mask = _NOTHING) -> None:
-        self.file = file.absolute()
+        super().__init__(file, synchronous)
         self.mask = mask
-        self._synchronous = synchronous
-        self._left_behind: list[object] = []
-        schema.check(file)
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"{file.parent} cannot be made: {error.strerror}.") from error
-        self._begin_anew()
-        writer = self._writer()
-        try:
-            self.backup = schema.prepare(writer, self.file)
-        except sqlite3.Error as error:
-            writer.close()
-            raise StoreError(f"The database {file} cannot be set up: {error}.") from error
-        except BaseException:
-            writer.close()
-            raise
-        self._committer: Committer | None = Committer(writer, self._writer, self._gate)
-        self._identity = _identity(self.file)
-        forking.watch(self)
 
     def _begin_anew(self) -> None:
-        self._gate = forking.Gate()
-        self._starting = threading.RLock()
+        super()._begin_anew()
         self._worker: int | None = None
-        self._committer = None
-        self._reader = connections.reading(self.file)
-
-    def _writer(self) -> sqlite3.Connection:
-        return connections.writing(self.file, self._synchronous)
-
-    def close(self) -> None:
-        """Finish what is being written and close the file."""
-        if self._committer is not None:
-            self._committer.close()
-        self._reader.dispose()
-
-    def before_fork(self) -> None:
-        """No connection may be open meanwhile, see `forking`."""
-        self._gate.shut()
-        if self._committer is not None:
-            self._committer.disconnect()
-        self._reader.dispose()
-
-    def after_fork(self) -> None:
-        """The next reader and the next writer connect again."""
-        self._gate.open()
-
-    def in_child(self) -> None:
-        """The child has connections of its own, and is a worker of its own."""
-        self._left_behind += [self._committer, self._reader]  # closing is not for the child
-        self._begin_anew()
-
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """A short transaction that sees one state of the database and changes nothing.
-
-        Raises:
-            StoreError: it cannot be read.
-        """
-        try:
-            with self._gate, self._reader.begin() as connection:
-                yield connection
-        except DBAPIError as error:
-            raise StoreError(f"The database {self.file} cannot be read: {error.orig}.") from error
 
     def load(self, number: int) -> Snapshot:
         """The run as it was last recorded."""
@@ -156,7 +78,7 @@ class Store:
             owned = replace(change.run, owner=self.worker(), fence=1, lease_until=until)
             change = replace(change, run=owned)
         stored = self.mask.change(change)
-        begun = _value(self._write(lambda cursor: record.begin(cursor, stored, None)))
+        begun = _value(self.write(lambda cursor: record.begin(cursor, stored, None)))
         snapshot = Snapshot(begun)
         snapshot.extend(change.messages)
         return snapshot
@@ -179,7 +101,7 @@ class Store:
                 then = past.snapshot(past.rewound(connection, number, at))
                 seen = copies.family(connection, number)
             change = self.mask.change(how(then, seen.fate))
-            begun = self._write(partial(copies.fork, change=change, seen=seen))
+            begun = self.write(partial(copies.fork, change=change, seen=seen))
             tries -= 1
             if tries <= 0 or not isinstance(begun, LeaseLost):
                 return _value(begun)
@@ -198,7 +120,7 @@ class Store:
         """
         worker = self.worker() if driven else None
         stored = self.mask.change(change)
-        written = _value(self._write(lambda cursor: record.record(cursor, stored, worker)))
+        written = _value(self.write(lambda cursor: record.record(cursor, stored, worker)))
         snapshot.run, snapshot.inbox = written
         change.apply(snapshot)
 
@@ -250,7 +172,7 @@ class Store:
             limits: by workflow, how many of its runs may be driven at once, by all processes.
         """
         owner = self.worker()
-        found = self._write(
+        found = self.write(
             lambda cursor: claim.claim(
                 cursor,
                 owner=owner,
@@ -268,16 +190,16 @@ class Store:
     ) -> dict[int, str | None]:
         """Extend this process's leases (fence by run); see `claim.renew`."""
         owner = self.worker()
-        return self._write(lambda cursor: claim.renew(cursor, owner, leases, now, until))
+        return self.write(lambda cursor: claim.renew(cursor, owner, leases, now, until))
 
     def release(self, number: int, fence: int) -> None:
         """Give a run back between two steps, for anybody to go on with."""
         owner = self.worker()
-        self._write(lambda cursor: claim.release(cursor, owner, number, fence))
+        self.write(lambda cursor: claim.release(cursor, owner, number, fence))
 
     def request_cancel(self, number: int, by: str) -> bool:
         """Ask the driver of a run to end it. False if nobody drives it."""
-        return self._write(lambda cursor: claim.request_cancel(cursor, number, by))
+        return self.write(lambda cursor: claim.request_cancel(cursor, number, by))
 
     def send(
         self,
@@ -298,7 +220,7 @@ class Store:
         """
         said = None if text is None else self.mask.text(text)
         new = inbox.New(number, kind, said, amounts, by, clock.now())
-        return _value(self._write(lambda cursor: inbox.send(cursor, new)))
+        return _value(self.write(lambda cursor: inbox.send(cursor, new)))
 
     def waiting(self, number: int) -> tuple[InboxEntry, ...]:
         """What was sent to a run and is not taken yet, the oldest first."""
@@ -313,7 +235,7 @@ class Store:
     def keep_late(self, number: int, call: int, outcome: Envelope) -> None:
         """Keep what a call came to after it was given up, as evidence."""
         kept = self.mask.value(outcome)
-        self._write(lambda cursor: claim.keep_late(cursor, number, call, kept))
+        self.write(lambda cursor: claim.keep_late(cursor, number, call, kept))
 
     def owned(self, number: int | None = None) -> list[Owned]:
         """Every run that has an owner, or the one asked for."""
@@ -330,52 +252,11 @@ class Store:
         with self._starting:
             if self._worker is None:
                 now, process = clock.now(), this_process()
-                self._worker = self._write(lambda cursor: claim.register(cursor, process, now))
+                self._worker = self.write(lambda cursor: claim.register(cursor, process, now))
             return self._worker
-
-    def check_in_place(self) -> None:
-        """Make sure that the file by this name is still the one that is written to.
-
-        Raises:
-            DatabaseMoved: it was moved away, deleted or replaced.
-        """
-        if _identity(self.file) != self._identity:
-            raise DatabaseMoved(
-                f"The database {self.file} was moved away or replaced under this process.",
-                "Put it back, or start the process again; what it wrote went to the moved file.",
-            )
-
-    def shorten_log(self) -> None:
-        """Empty the write-ahead log, if it has become long: for when nothing else is to do."""
-        log = self.file.with_name(f"{self.file.name}-wal")
-        if log.exists() and log.stat().st_size >= LONG_LOG:
-            (self._committer or self._in_fork()).shorten_log()
-
-    def write(self, operation: Callable[[sqlite3.Cursor], T]) -> T:
-        """What `operation` returns, once it is committed; see `Committer`."""
-        return self._write(operation)
-
-    def _write(self, operation: Callable[[sqlite3.Cursor], T]) -> T:
-        return (self._committer or self._in_fork()).run(operation)
-
-    def _in_fork(self) -> Committer:
-        """The committer of a process that was forked off, started when it first writes."""
-        with self._starting:
-            if self._committer is None:
-                self._committer = Committer(self._writer(), self._writer, self._gate)
-            return self._committer
 
 
 def _value(result: T | LeaseLost | KeyConflict | NotSent) -> T:
     if isinstance(result, LeaseLost | KeyConflict | NotSent):
         raise result
     return result
-
-
-def _identity(file: Path) -> tuple[int, int] | None:
-    """Which file that is, whatever it is called."""
-    try:
-        found = file.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino

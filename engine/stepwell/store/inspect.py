@@ -27,6 +27,7 @@ from stepwell.store.tables import (
     transition,
     worker,
 )
+from stepwell.store.trace import trace
 from stepwell.store.types import milliseconds
 from stepwell.views import (
     ApprovalView,
@@ -39,7 +40,6 @@ from stepwell.views import (
     PointView,
     Run,
     RunDetail,
-    TraceStep,
     UsedView,
 )
 
@@ -188,7 +188,7 @@ def assemble(
         calls=tuple(_call(id_, line) for line in calls),
         approvals=tuple(_approval(question) for question in questions),
         inbox=sent,
-        trace=tuple(_trace(id_, messages, by_request)),
+        trace=tuple(trace(id_, messages, by_request)),
         redefined=redefined,
         forks=forked,
     )
@@ -290,32 +290,6 @@ def _results(run_id: str, calls: Sequence[Row]) -> Iterable[MessageView]:
                 call=f"{run_id}-{line['number']}",
                 tool=line["tool"],
             )
-
-
-def _trace(run_id: str, rows: Sequence[Row], calls: dict[int, list[Row]]) -> Iterable[TraceStep]:
-    replies = {row["seq"]: row for row in rows if row["role"] == "assistant"}
-    asked = [seq for seq, lines in calls.items() if lines]
-    for step, seq in enumerate(sorted({*replies, *asked}), 1):
-        lines, reply = calls[seq], replies.get(seq)
-        said = reply["text"] if reply and lines else None
-        thought = (reply["reasoning"] if reply else None) or said
-        if thought:
-            yield TraceStep(step=step, type="reasoning", text=thought)
-        for line in lines:
-            yield TraceStep(
-                step=step,
-                type="tool_call",
-                tool=line["tool"],
-                arguments=line["arguments"] if line["edited"] is None else line["edited"],
-                call=f"{run_id}-{line['number']}",
-            )
-        for line in lines:
-            if line["outcome"] is not None:
-                id_ = f"{run_id}-{line['number']}"
-                text = dumps(line["outcome"])
-                yield TraceStep(
-                    step=step, type="observation", tool=line["tool"], text=text, call=id_
-                )
 
 
 def _approval(row: Row) -> ApprovalView:
