@@ -1,6 +1,7 @@
 """Between the plain data that decisions are made of and the rows that are stored."""
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 from stepwell.change import Change
@@ -22,6 +23,7 @@ from stepwell.snapshot import (
 _USED = ("turns", "tool_calls", "input_tokens", "cached_tokens", "output_tokens", "cost")
 # Columns of a run that change seldom: a transition that sets one says so.
 SET = ("model", "max_turns", "max_tool_calls")
+_settings = attrgetter(*SET)
 
 
 def run_values(run: RunRow) -> dict[str, Any]:
@@ -110,6 +112,8 @@ def transition_values(change: Change, number: int, worker: int | None) -> dict[s
 def _sets(change: Change) -> dict[str, Any] | None:
     """The run's columns that this transition set and that no other row tells."""
     before, run = change.before, change.run
+    if before and run.answer is None and _settings(before) == _settings(run):
+        return None  # nearly always
     found = {n: getattr(run, n) for n in SET if not before or getattr(before, n) != getattr(run, n)}
     told = {change.messages[-1].text} if change.messages else set()
     told |= {change.error.message} if change.error else set()
