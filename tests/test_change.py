@@ -59,7 +59,7 @@ def test_a_transition_that_the_table_does_not_have_is_refused():
 
 @pytest.mark.parametrize(
     ("trigger", "attempt"),
-    [(Trigger.CONTINUE_TURN, 1), (Trigger.OVERFLOW, 3), (Trigger.DELIVER, 1), (Trigger.RETRY, 3)],
+    [(Trigger.CONTINUE_TURN, 1), (Trigger.OVERFLOW, 3), (Trigger.DELIVER, 3), (Trigger.RETRY, 3)],
 )
 def test_progress_resets_the_attempts(trigger, attempt):
     run = a_run()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from stepwell.change import Change
@@ -33,6 +34,7 @@ SET = (
     "window",
     "overflow_at",
 )
+_settings = attrgetter(*SET)
 
 
 def run_values(run: RunRow) -> dict[str, Any]:
@@ -130,6 +132,8 @@ def transition_values(change: Change, number: int, worker: int | None) -> dict[s
 def _sets(change: Change) -> dict[str, Any] | None:
     """The run's columns that this transition set and that no other row tells."""
     before, run = change.before, change.run
+    if before and run.answer is None and _settings(before) == _settings(run):
+        return None  # nearly always
     found = {n: getattr(run, n) for n in SET if not before or getattr(before, n) != getattr(run, n)}
     if found.get("max_cost") is not None:
         found["max_cost"] = str(found["max_cost"])
