@@ -110,11 +110,15 @@ def test_nothing_changes_where_nothing_has_to(make):
     assert make().resume() is None
 
 
-@pytest.mark.parametrize("make", [done, parked, lambda: InMemory(agent())])
-def test_only_a_capped_or_failed_run_has_its_limits_raised(make):
-    run = make()
-    with pytest.raises(RunNotResumable, match="only a capped or failed run"):
-        resume(run.snapshot, NOW, None, {"max_turns": 1})
+def test_a_run_that_is_done_has_its_limits_raised_no_more():
+    with pytest.raises(RunNotResumable, match=r"cannot be raised any more.*stepwell send"):
+        resume(done().snapshot, NOW, None, {"max_turns": 1})
+
+
+@pytest.mark.parametrize("make", [parked, lambda: InMemory(agent())])
+def test_a_raise_of_a_live_run_is_not_ours_to_record(make):
+    """It is sent to its driver: `test_steering`."""
+    assert make().resume(max_turns=1) is None
 
 
 @pytest.mark.parametrize(

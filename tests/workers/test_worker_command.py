@@ -57,7 +57,10 @@ def test_c02_two_workers_share_200_runs_evenly_and_never_take_one_twice(
     shares = Counter(pid for _, _, pid in lines)
     assert set(shares) == {str(worker.pid) for worker in workers}
     assert min(shares.values()) * 2 >= RUNS / 2
-    assert said().count("\n") == len(workers)  # nothing but that they have begun
+    eventually(lambda: said().count("\n") >= len(workers) + RUNS)
+    ends = [json.loads(line)["run"] for line in said().splitlines() if line.startswith("{")]
+    assert sorted(ends) == sorted(run_ids(file))
+    assert said().count("\n") == len(workers) + RUNS  # and nothing but that they have begun
 
 
 def test_a_limit_of_a_workflow_holds_for_all_processes_together(
