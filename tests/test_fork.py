@@ -248,7 +248,7 @@ def test_an_original_that_moves_on_meanwhile_is_looked_at_again(file: Path, till
         ({"tool_results": {"call_2": 0}}, "No call call_2 "),
         ({"tool_results": {"2": iter(())}}, "cannot be the result of call 2"),
         ({"message": " "}, "The message is empty"),
-        ({"max_turns": -1}, "cannot be negative"),
+        ({"max_turns": -1}, "at least 0"),
     ],
 )
 def test_what_cannot_be_is_refused_and_starts_nothing(
@@ -310,7 +310,8 @@ def test_c21_an_open_call_of_a_tool_that_is_gone_is_answered(file: Path, till: T
 
 
 def test_c22_what_a_fork_may_spend_holds(file: Path, till: Till) -> None:
-    with opened(file, *[PAY] * 9, tools=till.tools) as engine:
+    pays = [Reply(calls=[("pay", {"amount": n})]) for n in range(1, 10)]
+    with opened(file, *pays, tools=till.tools) as engine:
         original = engine.run("w", "Go.", max_turns=2)
         found = engine.fork(original.id, original.seq, max_turns=3)
         assert (found.state, found.used.turns) == ("capped", 3)

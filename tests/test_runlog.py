@@ -117,7 +117,7 @@ def test_a_run_above_a_threshold_is_a_warning(make, ends, turns, cost, level):
     """0.50 USD and 8 turns, unless set otherwise."""
     last = Usage(cost=None if cost is None else Decimal(cost))
     free = Usage(cost=Decimal(0))
-    looks = [Reply(calls=[LOOK], usage=free)] * (turns - 1)
+    looks = [Reply(calls=[("look", {"q": f"{n}"})], usage=free) for n in range(turns - 1)]
     engine = make(*looks, Reply("done", usage=last))
     assert engine.run("w", "Go.").used.turns == turns
     [(said, line)] = ends()
