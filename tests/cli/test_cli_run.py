@@ -53,7 +53,10 @@ def test_the_json_of_a_run_is_the_contracts(project: Project) -> None:
         "done", "Ünïcödé 🎉", "ann", "k",
     )  # fmt: skip
     assert "Ünïcödé 🎉" in done.out
-    assert run["limits"] == {"max_turns": 7, "max_tool_calls": 6}
+    assert run["limits"] == {
+        "max_turns": 7, "max_tool_calls": 6,
+        "max_tokens": None, "max_cost": None, "max_seconds": None,
+    }  # fmt: skip
     assert (run["used"]["turns"], run["used"]["tool_calls"]) == (2, 1)
     assert (run["used"]["input_tokens"], run["used"]["output_tokens"]) == (20, 4)
     assert run["owner"] is run["lease_until"] is run["error"] is None

@@ -15,7 +15,7 @@ import time_machine
 
 from stepwell import Engine, Schedule
 from stepwell.settings import Settings
-from stepwell.store import LONG_LOG
+from stepwell.store.database import LONG_LOG
 from tests.processes import ending, python
 from tests.waiting import eventually
 from tests.workers.flows import workflows
