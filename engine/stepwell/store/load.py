@@ -27,11 +27,12 @@ _NOTES = select(note.c.text).where(note.c.run == _NUMBER).order_by(note.c.number
 def load(connection: Connection, number: int) -> Snapshot:
     """The run as it was last recorded: what its transitions made of it, one after the other."""
     one = {"number": number}
+    # All is fetched first: a row that cannot be read would leave its reader's transaction open.
     snapshot = assemble(
         connection.execute(_RUN, one).mappings().one(),
-        connection.execute(_MESSAGES, one).mappings(),
-        connection.execute(_CALLS, one).mappings(),
-        connection.execute(_APPROVALS, one).mappings(),
+        connection.execute(_MESSAGES, one).mappings().all(),
+        connection.execute(_CALLS, one).mappings().all(),
+        connection.execute(_APPROVALS, one).mappings().all(),
     )
     snapshot.blanket.update(connection.execute(_BLANKET, one).scalars())
     snapshot.notes.extend(connection.execute(_NOTES, one).scalars())
