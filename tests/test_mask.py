@@ -201,3 +201,12 @@ def test_keys_of_dotenv_are_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.chdir(tmp_path)
     assert load().secrets == [KEY, "sk-of-dotenv"]
     assert load().mask == ["a+"]
+
+
+def test_what_came_too_late_is_masked(file: Path) -> None:
+    replies = [Reply(calls=[("check", {"card": "x"})]), Reply("Done.")]
+    with opened(file, *replies, tools=Shop().tools, settings=settings()) as engine:
+        run = engine.run("w", "Go.")
+        engine.store.keep_late(engine._number(run.id), 1, {"ok": True, "result": [CARD]})
+        late = engine.get(run.id).calls[0].late_outcome
+    assert late == {"ok": True, "result": [MASKED]}
