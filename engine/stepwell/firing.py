@@ -152,7 +152,7 @@ class Firer:
         text = render(schedule.input, due.astimezone(tz), before)
         options: RunOptions = {"key": schedule.key(due), "user": schedule.user}
         new = new_run(str(ULID()), text, ApprovePolicy.PARK, options)
-        return replace(start(workflow, new, clock.now()), by=by)
+        return self.store.mask.change(replace(start(workflow, new, clock.now()), by=by))
 
     def _tell_once(self, number: int, error: Exception) -> None:
         with self.store.reading() as connection:
