@@ -6,7 +6,17 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Integer, Label, RowMapping, bindparam, func, select, text
+from sqlalchemy import (
+    Connection,
+    CursorResult,
+    Integer,
+    Label,
+    RowMapping,
+    bindparam,
+    func,
+    select,
+    text,
+)
 
 from stepwell.envelope import dumps
 from stepwell.history import Row
@@ -45,6 +55,7 @@ from stepwell.views import (
 
 _OWNER = [c.label(f"worker_{c.name}") for c in worker.c]
 _NAMES = {f.name for f in fields(Run)}
+_SAME = {f.name for f in fields(CallView)} - {"id", "idempotency_key", "edited_arguments"}
 
 
 def _parallel_turns() -> Label[int]:
@@ -155,9 +166,9 @@ def detail(connection: Connection, number: int, now: datetime) -> RunDetail:
     row = connection.execute(RUN, one).mappings().one()
     return assemble(
         row,
-        connection.execute(MESSAGES, one).mappings().all(),
-        connection.execute(CALLS, one).mappings().all(),
-        connection.execute(APPROVALS_OF_RUN, one).mappings().all(),
+        _dicts(connection.execute(MESSAGES, one)),
+        _dicts(connection.execute(CALLS, one)),
+        _dicts(connection.execute(APPROVALS_OF_RUN, one)),
         now,
         sent=tuple(inbox.sent(connection, number)),
         redefined=tuple(connection.execute(_REDEFINED, {"run": number}).scalars()),
@@ -254,9 +265,15 @@ def _owner(row: Row) -> Owner | None:
     return Owner(**{name: row[f"worker_{name}"] for name in Owner.__slots__})
 
 
+def _dicts(found: CursorResult[Any]) -> list[dict[str, Any]]:
+    """Rows as plain dictionaries: a long run has thousands, and each value is asked for by name."""
+    names = list(found.keys())
+    return [dict(zip(names, row, strict=True)) for row in found]
+
+
 def _call(run_id: str, row: Row) -> CallView:
     id_ = f"{run_id}-{row['number']}"
-    same = {f.name: row[f.name] for f in fields(CallView) if f.name in row}
+    same = {name: row[name] for name in _SAME}
     return CallView(**same | {"id": id_, "idempotency_key": id_, "edited_arguments": row["edited"]})
 
 
