@@ -16,7 +16,15 @@ from stepwell.views import RunDetail
 pytestmark = pytest.mark.timeout(600)
 LOOSE = settings(deadline=None, suppress_health_check=list(HealthCheck))
 # No transition sets these: who drives a run, and how long a step waits before it is tried again.
-FLEETING = {"owner", "lease_until", "stuck", "cancel_requested", "not_before", "reserved_turns"}
+FLEETING = {
+    "inbox",
+    "owner",
+    "lease_until",
+    "stuck",
+    "cancel_requested",
+    "not_before",
+    "reserved_turns",
+}
 
 
 def lasting(run):
@@ -24,8 +32,8 @@ def lasting(run):
 
 
 def as_told(snapshot):
-    """All of a snapshot that its transitions made."""
-    return told(snapshot) | {"run": lasting(snapshot.run)}
+    """All of a snapshot that its transitions made; what was sent to it is not theirs."""
+    return told(snapshot) | {"run": lasting(snapshot.run), "inbox": None}
 
 
 def shown(detail):
