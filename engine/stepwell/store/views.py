@@ -15,8 +15,9 @@ VIEWS = {
         SELECT r.id, r.workflow, r.state, r.key, r.user, r.model, m.text AS input, r.answer,
             r.error ->> 'type' AS error, r.error ->> 'message' AS error_message,
             r.turns, r.max_turns, r.tool_calls, r.max_tool_calls, r.input_tokens,
-            r.cached_tokens, r.output_tokens, {_usd("r.cost")} AS cost, r.seq, r.fence,
-            r.attempt, {_iso("r.not_before")} AS not_before,
+            r.cached_tokens, r.output_tokens, {_usd("r.cost")} AS cost, r.max_tokens,
+            {_usd("r.max_cost")} AS max_cost, r.active_ms / 1000.0 AS seconds, r.max_seconds,
+            r.seq, r.fence, r.attempt, {_iso("r.not_before")} AS not_before,
             w.host || ':' || w.pid AS owner, {_iso("r.lease_until")} AS lease_until,
             {_iso("r.created_at")} AS created_at, {_iso("r.updated_at")} AS updated_at,
             {_iso("r.finished_at")} AS finished_at, o.id AS forked_from, r.forked_seq AS forked_at
