@@ -12,6 +12,7 @@ from stepwell.errors import ProviderError
 from stepwell.intervention import Start, resume, start, take_over
 from stepwell.machine import CallStatus, State
 from stepwell.messages import Reply
+from stepwell.offer import Offer
 from stepwell.records import Approval, Call, Fault
 from stepwell.retry import RetryPolicy
 from stepwell.snapshot import Snapshot
@@ -65,8 +66,10 @@ def agent(**options: Any) -> Agent:
 class InMemory:
     """One run of `workflow`, claimed by a driver that a test plays itself."""
 
-    def __init__(self, workflow: Workflow, text: str = "Go on.", **options: Any) -> None:
-        self.workflow = workflow
+    def __init__(
+        self, workflow: Workflow, text: str = "Go on.", offer: Offer | None = None, **options: Any
+    ) -> None:
+        self.workflow, self.offer = workflow, offer
         self.now = NOW
         self.history: list[Change] = []
         self.snapshot = Snapshot(run=None)  # type: ignore[arg-type]
@@ -116,13 +119,19 @@ class InMemory:
         until = self.now + timedelta(seconds=30)
         fence = self.run.fence + 1
         self.snapshot.run = replace(self.run, owner=fence, lease_until=until, fence=fence)
+        self.snapshot.driven_since, self.snapshot.offer = self.now, self.offer
 
     def crash(self) -> Change:
         """The driver's process is gone: the run is taken over, and claimed if it is still live."""
+        self._let_go()
         lost = self.apply(take_over(self.snapshot, LOST, self.now, POLICY, None))
         if self.state is not State.FAILED:
             self.claim()
         return lost
+
+    def _let_go(self) -> None:
+        """Whoever changes the run from outside knows nothing of models."""
+        self.snapshot.driven_since = self.snapshot.offer = None
 
     def conclude(self, outcome: Outcome, jitter: float = 0.5) -> Change:
         return self.apply(conclude(self.workflow, self.snapshot, outcome, self.now, POLICY, jitter))
@@ -172,5 +181,12 @@ class InMemory:
         return self.decide(number, Decision(verdict=Verdict.DENY, reason=reason))
 
     def resume(self, **raises: Any) -> Change | None:
+        """A person's `resume`; the run is claimed again if it was not driven."""
+        self._let_go()
         found = resume(self.snapshot, self.now, "ann", raises)  # type: ignore[arg-type]
-        return self.apply(found) if found else None
+        if found is None:
+            return None
+        self.apply(found)
+        if self.run.owner is None:
+            self.claim()
+        return found

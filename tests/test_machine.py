@@ -28,6 +28,7 @@ TABLE = {
     "decision": {"awaiting_approval": "awaiting_approval"},
     "decided": {"awaiting_approval": "dispatching"},
     "deliver": {"awaiting_model": "awaiting_model"},
+    "reserve": {"awaiting_model": "awaiting_model", "summarising": "summarising"},
     "retry": {
         "awaiting_model": "awaiting_model",
         "summarising": "summarising",

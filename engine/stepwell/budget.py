@@ -62,7 +62,7 @@ def reserve(run: RunRow, snapshot: Snapshot, more: Sequence[Message] = ()) -> Re
     if turns_left(run) == 0:
         return Fault(type="max_turns", message=reached("max_turns", run))
     wanted = snapshot.offer.max_output if snapshot.offer else None
-    if run.max_tokens is None and run.max_cost is None:
+    if not is_metered(run, snapshot):
         return Reservation(wanted)
     overhead = snapshot.offer.overhead if snapshot.offer else 0
     read = snapshot.shown.tokens(overhead, more)
@@ -72,50 +72,67 @@ def reserve(run: RunRow, snapshot: Snapshot, more: Sequence[Message] = ()) -> Re
         output = min(output, run.max_tokens - run.used.tokens - read)
         if output < least:
             return _too_much("max_tokens", run, f"the next call takes {read + least:,} or more")
-    if run.max_cost is None:
-        return Reservation(output, read + output)
     return _affordable(run, snapshot, read, output, least)
+
+
+def is_metered(run: RunRow, snapshot: Snapshot) -> bool:
+    """Whether anything limits what the run's model calls take, beside their number."""
+    per_day = snapshot.offer is not None and snapshot.offer.is_metered
+    return per_day or run.max_tokens is not None or run.max_cost is not None
 
 
 def _affordable(
     run: RunRow, snapshot: Snapshot, read: int, output: int, least: int
 ) -> Reservation | Fault:
     """As many tokens as the run can still pay for, up to `output`."""
-    cost = snapshot.offer.terms.cost if snapshot.offer else None
-    spent, reading = run.used.cost, cost(read, 0) if cost else None
-    whole = cost(read, output) if cost else None
-    if spent is None or cost is None or reading is None or whole is None or run.max_cost is None:
-        model = snapshot.offer.model if snapshot.offer else run.model
-        return _too_much("max_cost", run, f"the price of {model} is not known")
-    left = run.max_cost - spent
-    if whole > left:
-        share = (left - reading) / (whole - reading) if whole > reading else Decimal(-1)
-        output = int((output * share).to_integral_value(ROUND_FLOOR))
-    if output < least:
-        needs = cost(read, least)
-        return _too_much("max_cost", run, f"the next call may take {needs:f} USD")
-    return Reservation(output, read + output, cost(read, output) or Decimal(0))
+
+    def cost(written: int) -> Decimal | None:
+        offer = snapshot.offer
+        return offer.cost(run.state, read, written) if offer else None
+
+    reading, whole = cost(0), cost(output)
+    is_limited = run.max_cost is not None or (snapshot.offer and snapshot.offer.is_metered)
+    if is_limited and (reading is None or whole is None):
+        return _not_known(f"the price of {_model(run, snapshot)} is not")
+    if run.max_cost is not None and run.used.cost is None:
+        return _not_known("what the run has spent is not")
+    if run.max_cost is not None:
+        left = run.max_cost - (run.used.cost or 0)
+        reading, whole = reading or Decimal(0), whole or Decimal(0)
+        if whole > left:
+            share = (left - reading) / (whole - reading) if whole > reading else Decimal(-1)
+            output = int((output * share).to_integral_value(ROUND_FLOOR))
+        if output < least:
+            return _too_much("max_cost", run, f"the next call may take {_usd(cost(least))}")
+    return Reservation(output, read + output, cost(output) or Decimal(0))
 
 
-def at_most(snapshot: Snapshot, kept: Reservation) -> Decimal:
-    """USD that a call may cost where the run itself has no limit of cost."""
-    if snapshot.offer is None:
-        return Decimal(0)
-    read = snapshot.shown.tokens(snapshot.offer.overhead)
-    return snapshot.offer.terms.cost(read, kept.output or LONGEST_REPLY) or Decimal(0)
+def _model(run: RunRow, snapshot: Snapshot) -> str:
+    name = snapshot.offer.name if snapshot.offer else None
+    return name or run.model or "its model"
 
 
-def out_of_time(run: RunRow, now: datetime) -> Fault | None:
+def _not_known(what: str) -> Fault:
+    """Why a limit of cost cannot be kept."""
+    text = f"Stopped unfinished: there is a limit of cost, and {what} known."
+    return Fault(type="unknown_price", message=text)
+
+
+def out_of_time(snapshot: Snapshot, now: datetime) -> Fault | None:
     """Why a run may not go on, if it was driven for as long as it may."""
-    if run.max_seconds is None or active_ms(run, now) < run.max_seconds * 1000:
+    run = snapshot.run
+    if run.max_seconds is None or active_ms(snapshot, now) < run.max_seconds * 1000:
         return None
     return Fault(type="max_seconds", message=reached("max_seconds", run))
 
 
-def active_ms(run: RunRow, now: datetime) -> int:
-    """How long a run was driven, with the time since its last transition."""
-    since = max(now - run.updated_at, type(now - now)(0)) if run.owner is not None else None
-    return run.active_ms + (round(since.total_seconds() * 1000) if since else 0)
+def active_ms(snapshot: Snapshot, now: datetime) -> int:
+    """How long a run was driven, with the time since its last transition by its present driver."""
+    run, since = snapshot.run, snapshot.driven_since
+    if run.owner is None or since is None:
+        return run.active_ms
+    passed = now - max(since, run.updated_at)
+    return run.active_ms + max(0, round(passed.total_seconds() * 1000))
 
 
 def over_today(run: RunRow, limits: Limits, today: Today, reserved: Decimal) -> Fault | None:
@@ -128,8 +145,9 @@ def over_today(run: RunRow, limits: Limits, today: Today, reserved: Decimal) -> 
     if most is None:
         return None
     if today.cost is None or today.cost + reserved > most:
-        spent = "an unknown amount" if today.cost is None else f"{today.cost:f} USD"
-        text = f"{run.workflow} may cost {most:f} USD a day; {spent} are spent or reserved today."
+        spent = "an unknown amount is" if today.cost is None else f"{_usd(today.cost)} are"
+        needs = "" if today.cost is None else f", and the next call may take {_usd(reserved)}"
+        text = f"{run.workflow} may cost {_usd(most)} a day; {spent} spent or reserved{needs}."
         return Fault(type="cost_per_day", message=f"Stopped unfinished: {text}")
     return None
 
@@ -143,14 +161,18 @@ def reached(limit: str, run: RunRow) -> str:
     """
     many = getattr(run, limit)
     unit = UNITS[limit]
-    amount = f"{many:f} USD" if unit == "USD" else f"{many} {unit}{_s(many)}"
+    amount = _usd(many) if unit == "USD" else f"{many} {unit}{_s(many)}"
     return f"Stopped unfinished: the limit of {amount} ({limit}) was reached."
 
 
 def _too_much(limit: str, run: RunRow, why: str) -> Fault:
     """The limit that the next call would not keep, and what was spent of it."""
-    used = f"{run.used.tokens:,} tokens" if limit == "max_tokens" else f"{run.used.cost or 0:f} USD"
+    used = f"{run.used.tokens:,} tokens" if limit == "max_tokens" else _usd(run.used.cost)
     return Fault(type=limit, message=f"{reached(limit, run)} {used} were spent, and {why}.")
+
+
+def _usd(amount: Decimal | None) -> str:
+    return f"{(amount or Decimal(0)).normalize():f} USD"
 
 
 def _s(many: int) -> str:

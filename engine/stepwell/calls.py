@@ -17,7 +17,7 @@ from stepwell.messages import ToolCall
 from stepwell.records import Approval, ApprovalKind, Call, Fault
 from stepwell.snapshot import Snapshot, is_repeated
 from stepwell.triage import Triage, triage
-from stepwell.workflow import Workflow
+from stepwell.workflow import Agent, Workflow
 
 LIMIT = "max_tool_calls"
 # What one batch may show the model in all: three big results together must not fill a window.
@@ -139,8 +139,11 @@ def _told_of_repeats(
 ) -> tuple[dict[int, Call], Fault | None]:
     """Calls that came to the same as in the replies before, with a hint; or why the run stops.
 
-    Polling is allowed: a result that changes is no repetition.
+    Polling is allowed: a result that changes is no repetition. A pipeline's plan is code, which
+    reads no hint and may ask as often as it likes.
     """
+    if not isinstance(workflow, Agent):
+        return {}, None
     ended, most = tuple(batch.values()), workflow.limits.max_repeats
     repeats = snapshot.repeats  # it counts this batch already, if no call of it could be run
     if not snapshot.is_answered:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
-from stepwell.budget import active_ms, reserve
+from stepwell.budget import active_ms, is_metered, reserve
 from stepwell.envelope import Envelope, clean, failure
 from stepwell.machine import KEEPS_ATTEMPT, LIVE, CallStatus, State, Trigger, destination
 from stepwell.messages import Message, Usage, UserMessage
@@ -92,9 +92,9 @@ def change(
     spent, limit = after.get("used", before.used).turns, after.get("max_turns", before.max_turns)
     after["reserved_turns"] = 1 if state in _ASKS_A_MODEL and spent < limit else 0
     if "fence" not in columns:  # else its driver is gone, nobody knows since when
-        after["active_ms"] = active_ms(before, now)
+        after["active_ms"] = active_ms(snapshot, now)
     run = replace(before, **after)
-    if run.max_tokens is not None or run.max_cost is not None:
+    if "reserved_cost" not in columns and is_metered(run, snapshot):
         run = _reserving(run, snapshot, messages, calls)
     return Change(
         before=before,
@@ -121,6 +121,8 @@ def _usual(before: RunRow, state: State, trigger: Trigger, now: datetime) -> dic
         "updated_at": max(now, before.updated_at),
         "attempt": before.attempt if trigger in KEEPS_ATTEMPT else 1,
         "not_before": None,
+        "reserved_tokens": 0,
+        "reserved_cost": Decimal(0),
         "finished_at": None if live else now,
     }
     if live:
@@ -135,14 +137,14 @@ def _reserving(
 ) -> RunRow:
     """The run with what its next model call may use, if one follows."""
     if run.state not in _ASKS_A_MODEL:
-        return replace(run, reserved_tokens=0, reserved_cost=Decimal(0))
+        return run
     coming: list[Message] = [UserMessage(message.text) for message in messages]
     if snapshot.run.state is State.DISPATCHING:
         batch = (snapshot.batch | {call.number: call for call in calls}).values()
         coming += tool_messages((c.provider_id, c.tool, c.outcome or {}) for c in batch)
     found = reserve(run, snapshot, coming)
     if isinstance(found, Fault):  # no call follows
-        return replace(run, reserved_tokens=0, reserved_cost=Decimal(0))
+        return run
     return replace(run, reserved_tokens=found.tokens, reserved_cost=found.cost)
 
 

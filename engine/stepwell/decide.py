@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from stepwell.approval import expire
-from stepwell.budget import Reservation, at_most, out_of_time, over_today, reserve, turns_left
+from stepwell.budget import Reservation, out_of_time, over_today, reserve, turns_left
 from stepwell.calls import ask, finish, reconciled, settle, start
 from stepwell.change import Change, cap, change, stop
 from stepwell.context import Finding
@@ -17,7 +17,7 @@ from stepwell.machine import LIVE, CallStatus, State, Trigger
 from stepwell.messages import Message, Reply, Request, UserMessage
 from stepwell.pipeline import Answer, Ask, Pipeline
 from stepwell.plan import next_step, planned_answer, planned_call, step_replied
-from stepwell.records import Call, Fault
+from stepwell.records import Call, Fault, RunRow
 from stepwell.retry import RetryPolicy
 from stepwell.snapshot import Snapshot
 from stepwell.summary import cut, is_too_long, not_summarised, overflows, skip, summarised, too_long
@@ -152,15 +152,18 @@ def _ask_model(
     workflow: Agent | Pipeline, snapshot: Snapshot, now: datetime, prompt: Ask | None = None
 ) -> Command:
     run = snapshot.run
-    kept = _within_limits(workflow, snapshot, now)
+    more = [UserMessage(prompt.prompt)] if prompt else []
+    kept = _within_limits(workflow, snapshot, now, more)
     if isinstance(kept, Fault):
         return Record(cap(snapshot, now, kept))
     if isinstance(workflow, Agent) and overflows(workflow, snapshot):
         return Record(change(snapshot, Trigger.OVERFLOW, now))
+    if not _is_reserved(run, kept):
+        return _reserve(snapshot, kept, now)
     transcript: Sequence[Message] = snapshot.transcript
     tools = workflow.definitions
     if prompt is not None:
-        transcript = [UserMessage(prompt.prompt)]
+        transcript = more
         tools = tuple(tool for tool in tools if tool["name"] in prompt.tools)
     request = Request(
         instructions=workflow.instructions,
@@ -173,15 +176,30 @@ def _ask_model(
     return AskModel(request)
 
 
-def _within_limits(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Reservation | Fault:
+def _within_limits(
+    workflow: Workflow, snapshot: Snapshot, now: datetime, more: Sequence[Message] = ()
+) -> Reservation | Fault:
     """What the next model call may use; or the limit that forbids it."""
     run = snapshot.run
-    late = out_of_time(run, now)
-    kept = reserve(run, snapshot)
+    late = out_of_time(snapshot, now)
+    kept = reserve(run, snapshot, more)
     if late is not None or isinstance(kept, Fault) or snapshot.today is None:
         return late or kept
-    cost = kept.cost or at_most(snapshot, kept)
-    return over_today(run, workflow.limits, snapshot.today, cost) or kept
+    return over_today(run, workflow.limits, snapshot.today, kept.cost) or kept
+
+
+def _is_reserved(run: RunRow, kept: Reservation) -> bool:
+    """Whether the transition that led here has reserved what the call may use.
+
+    None could where the price was not known to it: at the start, after a takeover, with another
+    model.
+    """
+    return kept.tokens <= run.reserved_tokens and kept.cost <= run.reserved_cost
+
+
+def _reserve(snapshot: Snapshot, kept: Reservation, now: datetime) -> Record:
+    columns = {"reserved_tokens": kept.tokens, "reserved_cost": kept.cost}
+    return Record(change(snapshot, Trigger.RESERVE, now, columns=columns))
 
 
 def _summarising(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
@@ -192,6 +210,8 @@ def _summarising(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Comma
     last = turns_left(snapshot.run) < 2  # noqa: PLR2004 - one for the summary, one to go on with
     if found is None or last or isinstance(kept, Fault):
         return Record(skip(workflow, snapshot, now))
+    if not _is_reserved(snapshot.run, kept):
+        return _reserve(snapshot, kept, now)
     asked = summary_request(workflow, snapshot, found, kept.output)
     return AskModel(asked, model_name(workflow.summarising.model))
 

@@ -94,6 +94,7 @@ class Driver:
         def late(call: int, done: Dispatched) -> None:
             self._keep_late(run, call, done.outcome)
 
+        snapshot.driven_since = clock.now()
         performer = Performer(workflow, connect, self.on_text, late)
         try:
             self._steps(workflow, performer, snapshot, lease)

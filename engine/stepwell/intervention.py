@@ -100,12 +100,14 @@ def amounts(given: Mapping[str, Any]) -> dict[str, Any]:
         if value is None:
             continue
         try:
-            number = Decimal(str(value)) if name == "max_cost" else int(value)
-        except (ArithmeticError, ValueError) as error:
+            number = Decimal(str(value))
+        except ArithmeticError as error:
             raise InvalidInput(f"{name} is no number: {value!r}.") from error
-        if not 0 <= number <= MOST:
+        if number.is_nan() or not 0 <= number <= MOST:
             raise InvalidInput(f"{name} is at least 0 and at most {MOST:,}.")
-        found[name] = number
+        if name != "max_cost" and number != int(number):
+            raise InvalidInput(f"{name} is a whole number, not {value!r}.")
+        found[name] = number if name == "max_cost" else int(number)
     return found
 
 
@@ -176,7 +178,9 @@ def resume(
 
 
 # What may be over by itself, or be for a person to judge: a run that it stopped simply tries again.
-MAY_BE_OVER = frozenset({"cost_per_day", "runs_per_day", "context_full", "repeated_call"})
+MAY_BE_OVER = frozenset(
+    {"cost_per_day", "runs_per_day", "context_full", "repeated_call", "unknown_price"}
+)
 
 
 def raised_limits(run: RunRow, raises: Mapping[str, Any]) -> dict[str, Any]:
@@ -265,10 +269,10 @@ def take_over(
     if run.state is State.AWAITING_APPROVAL:
         return _let_expire(snapshot, now, columns)
     if policy.exhausted(run.attempt):
-        return stop(snapshot, Trigger.FAIL, now, fault, columns=columns)
+        return stop(snapshot, Trigger.FAIL, now, fault, usage=run.unsettled, columns=columns)
     wait = policy.wait(run.attempt, 0 if jitter is None else jitter)
     columns |= {"attempt": run.attempt + 1, "not_before": now + wait if wait else None}
-    return change(snapshot, Trigger.RETRY, now, error=fault, columns=columns)
+    return change(snapshot, Trigger.RETRY, now, error=fault, usage=run.unsettled, columns=columns)
 
 
 def interrupt(snapshot: Snapshot, reason: str, now: datetime) -> Change:
@@ -282,7 +286,7 @@ def interrupt(snapshot: Snapshot, reason: str, now: datetime) -> Change:
     }
     if run.state is State.AWAITING_APPROVAL:
         return _let_expire(snapshot, now, columns)
-    return change(snapshot, Trigger.RETRY, now, error=fault, columns=columns)
+    return change(snapshot, Trigger.RETRY, now, error=fault, usage=run.unsettled, columns=columns)
 
 
 def _let_expire(snapshot: Snapshot, now: datetime, columns: dict[str, Any]) -> Change:

@@ -43,6 +43,7 @@ class Trigger(StrEnum):
     DECISION = "decision"
     DECIDED = "decided"
     DELIVER = "deliver"
+    RESERVE = "reserve"
     RETRY = "retry"
     CAP = "cap"
     FAIL = "fail"
@@ -85,6 +86,7 @@ TRANSITIONS: tuple[tuple[Trigger, tuple[State, ...], State | None], ...] = (
     (Trigger.DECISION, (State.AWAITING_APPROVAL,), State.AWAITING_APPROVAL),
     (Trigger.DECIDED, (State.AWAITING_APPROVAL,), State.DISPATCHING),
     (Trigger.DELIVER, (State.AWAITING_MODEL,), State.AWAITING_MODEL),
+    (Trigger.RESERVE, (State.AWAITING_MODEL, State.SUMMARISING), None),
     (Trigger.RETRY, (State.AWAITING_MODEL, State.SUMMARISING, State.DISPATCHING), None),
     (Trigger.CAP, LIVE, State.CAPPED),
     (Trigger.FAIL, LIVE, State.FAILED),
@@ -110,6 +112,7 @@ KEEPS_ATTEMPT = frozenset(
         Trigger.SUMMARISED,
         Trigger.SUMMARY_SKIPPED,
         Trigger.DELIVER,
+        Trigger.RESERVE,
         Trigger.FAIL,
         Trigger.CAP,
         Trigger.CANCEL,

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from stepwell import clock, tokens
@@ -22,6 +23,7 @@ from stepwell.dispatch import Dispatched, Dispatcher, OnLate
 from stepwell.errors import ConfigurationError, ProviderError
 from stepwell.messages import OnText, Provider, Terms
 from stepwell.offer import Offer
+from stepwell.pipeline import Pipeline
 from stepwell.records import Call
 from stepwell.snapshot import Snapshot
 from stepwell.tools import (
@@ -33,7 +35,7 @@ from stepwell.tools import (
     Tool,
     ToolContext,
 )
-from stepwell.workflow import Agent, Workflow
+from stepwell.workflow import Agent, Workflow, model_name
 
 Connect = Callable[[str | None], Provider]
 
@@ -82,18 +84,26 @@ class Performer:
 
     def offer(self, model: str | None) -> Offer:
         """What a call of a run's model may take; nothing is known of one that cannot be reached."""
-        agent = self._workflow if isinstance(self._workflow, Agent) else None
-        try:
-            terms = getattr(self._provider(model), "terms", Terms())
-        except Exception:  # noqa: BLE001 - the call itself will say what is wrong
-            terms = Terms()
-        instructions = agent.instructions if agent else ""
+        workflow = self._workflow
+        asks = workflow if isinstance(workflow, Agent | Pipeline) else None
+        name, terms = self._terms(model)
+        other = model_name(workflow.summarising.model) if isinstance(workflow, Agent) else None
         return Offer(
             model=model,
             terms=terms,
-            overhead=tokens.overhead(instructions, self._workflow.definitions),
-            max_output=agent.max_output_tokens if agent else None,
+            name=name,
+            summary=self._terms(other)[1] if other is not None else None,
+            overhead=tokens.overhead(asks.instructions if asks else "", workflow.definitions),
+            max_output=asks.max_output_tokens if asks else None,
+            is_metered=workflow.limits.cost_per_day is not None,
         )
+
+    def _terms(self, model: str | None) -> tuple[str | None, Terms]:
+        try:
+            provider = self._provider(model)
+        except Exception:  # noqa: BLE001 - the call itself will say what is wrong, and costs nothing
+            return model, Terms(cost=lambda _read, _written: Decimal(0))
+        return provider.model, getattr(provider, "terms", Terms())
 
     def _provider(self, wanted: str | None) -> Provider:
         if wanted not in self._providers:

@@ -67,8 +67,7 @@ class Used:
 
     def lost(self, run: "RunRow") -> "Used":
         """These counts with what was reserved for a call that was lost: it may be billed."""
-        lost = Usage(input_tokens=run.reserved_tokens, cost=run.reserved_cost)
-        return self.plus(turns=run.reserved_turns, usage=lost)
+        return self.plus(turns=run.reserved_turns, usage=run.unsettled)
 
     def plus(self, *, turns: int = 0, tool_calls: int = 0, usage: Usage | None = None) -> "Used":
         """These counts with more added; a price that is not known makes the sum unknown."""
@@ -154,6 +153,13 @@ class RunRow:
     lease_until: datetime | None = None
     forked_run: int | None = None
     forked_seq: int | None = None
+
+    @property
+    def unsettled(self) -> Usage | None:
+        """What a call that is under way may be billed at most, if anything is reserved for it."""
+        if not self.reserved_tokens and not self.reserved_cost:
+            return None
+        return Usage(input_tokens=self.reserved_tokens, cost=self.reserved_cost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

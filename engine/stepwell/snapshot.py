@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from stepwell.envelope import Envelope
@@ -28,6 +29,7 @@ class Snapshot:
         inbox: what was sent to the run and not taken yet, as far as its driver knows.
         messages, calls, questions, replies: how many there are.
         stopping: its driver has to stop: what is under way may end, nothing more begins.
+        driven_since: when its driver claimed it; None for anybody else.
         offer: what its next model call may take; None until its driver has asked.
         today: what all runs of its workflow came to today, if there are limits a day.
         last, repeats: the calls of the last reply that have ended, and how many replies in a row
@@ -47,6 +49,7 @@ class Snapshot:
     questions: int = 0
     replies: int = 0
     stopping: bool = False
+    driven_since: datetime | None = None
     offer: Offer | None = None
     today: Today | None = None
     last: tuple[Call, ...] = ()
@@ -125,6 +128,7 @@ class Snapshot:
         self._close()
         self.messages += 1
         if message.role is Role.USER:
+            self.last = ()  # who is told something new may well ask for the same again
             self.shown.add(message.number, UserMessage(message.text))
             return
         if message.role is Role.SUMMARY:

@@ -23,7 +23,7 @@ from stepwell.shown import Shown, summary_text
 from stepwell.snapshot import Snapshot
 from stepwell.tokens import count, weigh
 from stepwell.transcript import SHORT, shortened
-from stepwell.turn import faulted
+from stepwell.turn import bill, faulted
 from stepwell.workflow import Agent, Workflow
 
 # No summary is tried again before the transcript has grown by this share of the window.
@@ -265,8 +265,8 @@ def not_summarised(
 ) -> Change:
     """What it changes that the summariser failed: the run goes on without, unless it cannot."""
     fault = Fault(type=error.kind, message=f"No summary: {clean(str(error))}")
-    used = snapshot.run.used.plus(turns=1)
-    skipped = skip(workflow, snapshot, now, fault, model=model, used=used)
+    used, usage = bill(snapshot.run, error)
+    skipped = skip(workflow, snapshot, now, fault, model=model, usage=usage, used=used)
     if skipped.trigger is Trigger.CAP and error.retryable:
         return faulted(snapshot, error, model, now, policy, jitter)
     return skipped

@@ -9,8 +9,8 @@ from stepwell.change import Change, change, end, stop
 from stepwell.envelope import clean, failure
 from stepwell.errors import ProviderError
 from stepwell.machine import CallStatus, Trigger
-from stepwell.messages import Reply, StopReason
-from stepwell.records import Call, Fault, Role, StoredMessage
+from stepwell.messages import Reply, StopReason, Usage
+from stepwell.records import Call, Fault, Role, RunRow, StoredMessage, Used
 from stepwell.retry import RetryPolicy
 from stepwell.snapshot import Snapshot
 from stepwell.workflow import Workflow
@@ -178,16 +178,20 @@ def faulted(
     """
     run = snapshot.run
     message = str(clean(str(error)))
-    used = run.used.lost(run) if error.kind in MAY_BE_BILLED else run.used.plus(turns=1)
+    used, usage = bill(run, error)
     if not error.retryable or policy.exhausted(run.attempt):
         if error.retryable:
             message = f"{message} (attempt {run.attempt}, the last)"
         if fallback is None:
             fault = Fault(type=error.kind, message=message)
-            return stop(snapshot, Trigger.FAIL, now, fault, model=model, columns={"used": used})
+            return stop(
+                snapshot, Trigger.FAIL, now, fault, usage=usage, model=model, columns={"used": used}
+            )
         fault = Fault(type=error.kind, message=f"{message} Going on with {fallback}.")
         columns = {"used": used, "model": fallback, "attempt": 1}
-        return change(snapshot, Trigger.RETRY, now, error=fault, model=model, columns=columns)
+        return change(
+            snapshot, Trigger.RETRY, now, error=fault, usage=usage, model=model, columns=columns
+        )
     fault = Fault(type=error.kind, message=message)
     wait = policy.wait(run.attempt, jitter, error.retry_after)
     return change(
@@ -195,6 +199,7 @@ def faulted(
         Trigger.RETRY,
         now,
         error=fault,
+        usage=usage,
         model=model,
         columns={
             "used": used,
@@ -203,6 +208,15 @@ def faulted(
             **released_for(wait, policy),
         },
     )
+
+
+def bill(run: RunRow, error: ProviderError) -> tuple[Used, Usage | None]:
+    """What is used after a failed call, and what it took: all that was reserved, if any.
+
+    A provider may have worked on a call whose answer did not arrive, and bill it.
+    """
+    usage = run.unsettled if error.kind in MAY_BE_BILLED else None
+    return run.used.plus(turns=1, usage=usage), usage
 
 
 def released_for(wait: timedelta, policy: RetryPolicy) -> dict[str, Any]:

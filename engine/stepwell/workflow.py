@@ -54,10 +54,15 @@ class Limits:
 
 def _usd(name: str, amount: Any) -> Decimal | None:
     """An amount as it was written: 0.1 is a tenth, not its nearest binary fraction."""
+    if amount is None:
+        return None
     try:
-        return None if amount is None else Decimal(str(amount))
+        exact = Decimal(str(amount))
     except InvalidOperation as error:
         raise WorkflowDefinitionError(f"{name} is no amount: {amount!r}.") from error
+    if not exact.is_finite():
+        raise WorkflowDefinitionError(f"{name} is no amount: {amount!r}.")
+    return exact
 
 
 SUMMARISE = """\

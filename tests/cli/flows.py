@@ -181,4 +181,6 @@ short = Agent(
     limits=Limits(max_turns=2, max_tool_calls=3),
     approvals=Approvals(always=["write"]),
 )
+# 100 USD for a million tokens: the shortest reply that is worth a call may cost 0.0256.
+dear = Agent(name="dear", tools=TOOLS, model=ScriptedModel([_play], price=(100, 100)))
 modelless = Agent(name="modelless")

@@ -196,6 +196,10 @@ def way_on(run: RunDetail) -> str:
         return f"`stepwell resume {run.id} {option}` raises it and goes on."
     if reached == "context_full":
         return f"`stepwell resume {run.id} --model MODEL` goes on with a larger window."
+    if reached == "unknown_price" and run.used.cost is not None:
+        return f"`stepwell resume {run.id} --model MODEL` goes on with one that has a price."
+    if reached == "unknown_price":
+        return "Start a new run."
     return f"`stepwell resume {run.id}` tries again."
 
 

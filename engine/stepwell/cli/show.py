@@ -1,5 +1,7 @@
 """One run on the terminal: where it stands, what was said, what was called."""
 
+from decimal import Decimal
+
 from rich.text import Text
 
 from stepwell.cli.output import COLOURS, console, printable, state_text, turns_text
@@ -70,9 +72,13 @@ def _head(run: RunDetail) -> None:
         f"created {run.created_at:%F %T}Z",
         f"turns {turns_text(run)}",
         f"tool calls {used.tool_calls}/{limits.max_tool_calls}",
-        f"tokens {used.input_tokens} in, {used.output_tokens} out",
+        f"tokens {used.input_tokens} in, {used.output_tokens} out{_of(limits.max_tokens)}",
     ]
-    facts += [f"cost {used.cost} USD"] if used.cost else []
+    if used.cost or limits.max_cost is not None:
+        spent = "unknown" if used.cost is None else f"{used.cost:f}"
+        facts.append(f"cost {spent}{_of(limits.max_cost)} USD")
+    if limits.max_seconds is not None:
+        facts.append(f"driven for {used.active_ms // 1000}{_of(limits.max_seconds)} s")
     facts += [f"{name} {value}" for name, value in (("key", run.key), ("user", run.user)) if value]
     facts += [f"transition {run.seq}"]
     facts += [f"forked from {o.run} at {o.at}" for o in (run.forked_from,) if o]
@@ -87,6 +93,10 @@ def _head(run: RunDetail) -> None:
     if run.error:
         out.print(Text(printable(run.error["message"]), style="red"), soft_wrap=True)
     out.print()
+
+
+def _of(limit: Decimal | int | None) -> str:
+    return "" if limit is None else f" of {Decimal(limit):f}"
 
 
 def _call(call: CallView, *, full: bool) -> None:
