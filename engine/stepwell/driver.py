@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from stepwell import clock
-from stepwell.budget import at_most, reserve
 from stepwell.change import Change
 from stepwell.decide import (
     AskModel,
@@ -187,7 +186,6 @@ class Driver:
             lease.news.wait(min(wait, LONGEST_PAUSE))
             return None
         try:
-            self._reserve(workflow, snapshot)
             outcome = performer.perform(command, snapshot)
         finally:
             self.gate.leave(model)
@@ -196,23 +194,6 @@ class Driver:
             longest = self.policy.keep_lease.total_seconds()
             self.gate.close(model, min(outcome.error.retry_after or FIRST_PAUSE, longest))
         return outcome
-
-    def _reserve(self, workflow: Workflow, snapshot: Snapshot) -> None:
-        """Make sure that what a model call may use is reserved before it is made.
-
-        The transition before it has done so, but for those that knew nothing of the model's terms:
-        a run's first one, or a person's.
-        """
-        run, by_day = snapshot.run, workflow.limits.cost_per_day
-        if (run.max_tokens, run.max_cost, by_day) == (None, None, None):
-            return
-        kept = reserve(run, snapshot)
-        if isinstance(kept, Fault):
-            return
-        cost = kept.cost or (at_most(snapshot, kept) if by_day is not None else kept.cost)
-        if kept.tokens > run.reserved_tokens or cost > run.reserved_cost:
-            snapshot.run = replace(run, reserved_tokens=kept.tokens, reserved_cost=cost)
-            self.store.reserve(snapshot.run)
 
     def _conclude(
         self, workflow: Workflow, snapshot: Snapshot, outcome: Outcome, lease: Lease

@@ -192,15 +192,6 @@ class Store(Database):
         owner = self.worker()
         return self.write(lambda cursor: claim.renew(cursor, owner, leases, now, until))
 
-    def reserve(self, run: RunRow) -> None:
-        """Write what a driven run's next model call may use.
-
-        Raises:
-            LeaseLost: it is driven by somebody else; nothing was written.
-        """
-        owner = self.worker()
-        _value(self.write(lambda cursor: claim.reserve(cursor, owner, run)))
-
     def release(self, number: int, fence: int) -> None:
         """Give a run back between two steps, for anybody to go on with."""
         owner = self.worker()

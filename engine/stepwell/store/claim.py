@@ -8,13 +8,11 @@ from datetime import datetime
 from sqlalchemy import Connection, text
 
 from stepwell.envelope import Envelope, dumps
-from stepwell.errors import LeaseLost
 from stepwell.machine import LIVE
 from stepwell.owner import Owner, is_gone
-from stepwell.records import RunRow
 from stepwell.store.prepared import insert
 from stepwell.store.tables import worker
-from stepwell.store.types import milliseconds, picodollars
+from stepwell.store.types import milliseconds
 
 # Milliseconds that a clock may be set back by without anybody's losing a run.
 CLOCK_SLACK = 5_000
@@ -39,9 +37,6 @@ _CLAIM = f"""
 _RELEASE = """
     UPDATE run SET owner = NULL, lease_until = NULL
     WHERE number = :number AND fence = :fence AND owner = :owner"""
-_RESERVE = """
-    UPDATE run SET reserved_tokens = :tokens, reserved_cost = :cost
-    WHERE number = :number AND fence = :fence AND owner = :owner RETURNING number"""
 _RENEW = """
     UPDATE run SET lease_until = :until
     WHERE owner = :owner
@@ -140,20 +135,6 @@ def claim(
 def release(cursor: sqlite3.Cursor, owner: int, number: int, fence: int) -> None:
     """Give a run back between two steps, for anybody to go on with; nothing of it is lost."""
     cursor.execute(_RELEASE, {"owner": owner, "number": number, "fence": fence})
-
-
-def reserve(cursor: sqlite3.Cursor, owner: int, run: RunRow) -> LeaseLost | None:
-    """Write what a driven run's next model call may use, if it is still this worker's."""
-    values = {
-        "tokens": run.reserved_tokens,
-        "cost": picodollars(run.reserved_cost),
-        "number": run.number,
-        "fence": run.fence,
-        "owner": owner,
-    }
-    if cursor.execute(_RESERVE, values).fetchall():
-        return None
-    return LeaseLost(f"Run {run.id} was taken over; nothing was begun.")
 
 
 def renew(

@@ -2,7 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from decimal import ROUND_CEILING, Decimal
+from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import BigInteger, Dialect, Text
@@ -18,11 +18,6 @@ _PICODOLLARS = 10**12
 def milliseconds(moment: datetime) -> int:
     """An aware datetime as milliseconds since 1970, UTC."""
     return (moment - _EPOCH) // _MILLISECOND
-
-
-def picodollars(amount: Decimal) -> int:
-    """USD as whole picodollars, rounded up: what may be spent is never less than said."""
-    return int((amount * _PICODOLLARS).to_integral_value(ROUND_CEILING))
 
 
 class Milliseconds(TypeDecorator[datetime]):
