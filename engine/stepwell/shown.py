@@ -39,6 +39,11 @@ class Shown:
         """A provider has counted everything up to here, and what goes with it."""
         self._reported = (len(self.messages), tokens)
 
+    @property
+    def reported(self) -> int | None:
+        """Tokens that a provider counted last, of what is shown up to its reply."""
+        return self._reported[1] if self._reported else None
+
     def tokens(self, overhead: int, more: Sequence[Message] = ()) -> int:
         """What a request takes: as last reported, and estimated since then.
 
