@@ -33,10 +33,12 @@ class AskModel:
 
     Attributes:
         model: instead of the run's own.
+        is_aside: whether the reply is none of the run's own: those who listen are not told.
     """
 
     request: Request
     model: str | None = None
+    is_aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,7 @@ def _summarising(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Comma
     if found is None or last or isinstance(kept, Fault):
         return Record(skip(workflow, snapshot, now))
     asked = summary_request(workflow, snapshot, found, kept.output)
-    return AskModel(asked, model_name(workflow.summarising.model))
+    return AskModel(asked, model_name(workflow.summarising.model), is_aside=True)
 
 
 def _planned(pipeline: Pipeline, snapshot: Snapshot, now: datetime) -> Command:

@@ -10,7 +10,7 @@ from stepwell.envelope import clean, failure
 from stepwell.errors import ProviderError
 from stepwell.machine import CallStatus, Trigger
 from stepwell.messages import Reply, StopReason
-from stepwell.records import Call, Fault, Role, StoredMessage
+from stepwell.records import Call, Fault, Role, RunRow, StoredMessage, Used
 from stepwell.retry import RetryPolicy
 from stepwell.snapshot import Snapshot
 from stepwell.workflow import Workflow
@@ -178,7 +178,7 @@ def faulted(
     """
     run = snapshot.run
     message = str(clean(str(error)))
-    used = run.used.lost(run) if error.kind in MAY_BE_BILLED else run.used.plus(turns=1)
+    used = spent(run, error)
     if not error.retryable or policy.exhausted(run.attempt):
         if error.retryable:
             message = f"{message} (attempt {run.attempt}, the last)"
@@ -203,6 +203,11 @@ def faulted(
             **released_for(wait, policy),
         },
     )
+
+
+def spent(run: RunRow, error: ProviderError) -> Used:
+    """What a run has used after a call that failed; what may be billed counts as reserved."""
+    return run.used.lost(run) if error.kind in MAY_BE_BILLED else run.used.plus(turns=1)
 
 
 def released_for(wait: timedelta, policy: RetryPolicy) -> dict[str, Any]:
