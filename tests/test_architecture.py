@@ -68,6 +68,7 @@ ORDER = (
     "views",
     "schedule_views",
     "diff",
+    "context_view",
     "store",
     "runlog",
     "lease",

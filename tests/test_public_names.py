@@ -33,6 +33,7 @@ NAMES = {
     "ScriptedModel",
     "Step",
     "StepwellError",
+    "Summarising",
     "Tool",
     "ToolCall",
     "ToolContext",

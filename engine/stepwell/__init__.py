@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from stepwell.workflow import Agent as Agent
     from stepwell.workflow import Approvals as Approvals
     from stepwell.workflow import Limits as Limits
+    from stepwell.workflow import Summarising as Summarising
     from stepwell.workflow import Workflow as Workflow
 
 _HOMES = {
@@ -55,6 +56,7 @@ _HOMES = {
     "Schedule": "schedule",
     "ScriptedModel": "providers.scripted",
     "StepwellError": "errors",
+    "Summarising": "workflow",
     "Tool": "tools",
     "ToolCall": "messages",
     "ToolContext": "tools",

@@ -89,6 +89,8 @@ def change(
     before = snapshot.run
     state = destination(before.state, trigger)
     after = _usual(before, state, trigger, now) | {"error": error} | dict(columns)
+    if after.get("model", before.model) != before.model:
+        after["window"] = None  # what the other model has refused says nothing of this one
     spent, limit = after.get("used", before.used).turns, after.get("max_turns", before.max_turns)
     after["reserved_turns"] = 1 if state in _ASKS_A_MODEL and spent < limit else 0
     if "fence" not in columns:  # else its driver is gone, nobody knows since when

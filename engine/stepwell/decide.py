@@ -33,10 +33,12 @@ class AskModel:
 
     Attributes:
         model: instead of the run's own.
+        is_aside: whether the reply is none of the run's own: those who listen are not told.
     """
 
     request: Request
     model: str | None = None
+    is_aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +215,7 @@ def _summarising(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Comma
     if not _is_reserved(snapshot.run, kept):
         return _reserve(snapshot, kept, now)
     asked = summary_request(workflow, snapshot, found, kept.output)
-    return AskModel(asked, model_name(workflow.summarising.model))
+    return AskModel(asked, model_name(workflow.summarising.model), is_aside=True)
 
 
 def _planned(pipeline: Pipeline, snapshot: Snapshot, now: datetime) -> Command:

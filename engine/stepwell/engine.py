@@ -32,7 +32,7 @@ from stepwell.snapshot import Snapshot
 from stepwell.store import Store
 from stepwell.store.connections import database_file
 from stepwell.submission import submit
-from stepwell.views import InboxView, RunDetail
+from stepwell.views import ContextView, InboxView, RunDetail
 from stepwell.watch import OnTransition, Watch
 from stepwell.worker import Worker
 from stepwell.workflow import Workflow, registered
@@ -262,6 +262,15 @@ class Engine(Deciding):
             UnknownRun, NotSent: nothing was sent.
         """
         return steering.send(self.store, self.workflows, self._number(run), text, by)
+
+    def context(self, run: str, *, at: int | None = None) -> ContextView:
+        """What a run's model is shown, or was after transition `at`.
+
+        Raises:
+            UnknownRun, UnknownTransition, UnknownWorkflow: there is nothing to show.
+        """
+        number = self._number(run)
+        return self._worker(None, None).context(self.store.load(number, at))
 
     def _submit(
         self,

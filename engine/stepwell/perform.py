@@ -115,7 +115,8 @@ class Performer:
         try:
             provider = self._provider(wanted)
             model = provider.model
-            reply = provider.complete(command.request, self._on_text)
+            on_text = None if command.is_aside else self._on_text
+            reply = provider.complete(command.request, on_text)
         except ProviderError as error:
             return Faulted(error, model)
         except ConfigurationError as error:

@@ -193,7 +193,6 @@ class Call:
         started_seq: the transition that first started it.
         reconciled_seq: the one that recorded that its tool could not find out what became of it.
         restarted_seq: the last one that started it again, after its outcome was lost.
-        shortened_seq: the one from which on the model is shown only the result's beginning.
         masked: these arguments are not whole, for they held a secret: they must not run.
     """
 
@@ -210,7 +209,6 @@ class Call:
     restarted_seq: int | None = None
     reconciled_seq: int | None = None
     finished_seq: int | None = None
-    shortened_seq: int | None = None
     fence: int | None = None
     ms: int | None = None
     masked: bool = False

@@ -12,7 +12,7 @@ from stepwell.messages import AssistantMessage, Message, ToolCall, Usage, UserMe
 from stepwell.offer import Offer, Today
 from stepwell.records import Approval, Call, Role, RunRow, StoredMessage
 from stepwell.shown import Shown
-from stepwell.transcript import shortened, tool_messages
+from stepwell.transcript import tool_messages
 
 
 @dataclass(slots=True)
@@ -162,8 +162,8 @@ class Snapshot:
             (c.provider_id, c.tool, c.outcome or {}) for c in self.batch.values()
         )
         number = self.shown.numbers[-1]
-        for call, result in zip(self.batch.values(), results, strict=True):
-            self.shown.add(number, shortened(result) if call.shortened_seq else result)
+        for result in results:
+            self.shown.add(number, result)
         ended = tuple(self.batch.values())
         self.repeats = self.repeats + 1 if is_repeated(self.last, ended) else 1
         self.last = ended

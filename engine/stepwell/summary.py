@@ -1,6 +1,6 @@
 """Pure: when a transcript is summarised, what is summarised, and what its summary changes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -9,7 +9,6 @@ from stepwell.envelope import clean, dumps
 from stepwell.errors import CONTEXT_LENGTH, ProviderError
 from stepwell.machine import Trigger
 from stepwell.messages import (
-    AssistantMessage,
     Message,
     Reply,
     Request,
@@ -97,7 +96,7 @@ def cut(workflow: Agent, snapshot: Snapshot) -> Cut | None:
     A reply and its results stay together, and so do a user's message and the reply to it.
     """
     shown = snapshot.shown
-    turns = [p for p, m in enumerate(shown.messages) if isinstance(m, AssistantMessage)]
+    turns = shown.turns()
     if len(turns) <= workflow.summarising.keep_turns:
         return None
     place = turns[-workflow.summarising.keep_turns]
@@ -177,8 +176,9 @@ def summarised(
         raw={"said": said},
         covers=found.covers,
     )
-    freed = sum(map(weigh, found.messages)) - count(summary_text(text, said))
-    columns = {"used": used, "overflow_at": snapshot.tokens - freed + _growth(workflow, snapshot)}
+    after = replace(snapshot, shown=snapshot.shown.copy())
+    after.shown.summarise(found.covers, text, said)
+    columns = {"used": used, "overflow_at": after.tokens + _growth(workflow, snapshot)}
     return change(
         snapshot,
         Trigger.SUMMARISED,
@@ -275,7 +275,7 @@ def not_summarised(
 def is_too_long(workflow: Workflow, snapshot: Snapshot, error: ProviderError) -> bool:
     """Whether a provider's refusal can be answered by summarising, which is tried once."""
     refused = error.kind == CONTEXT_LENGTH and isinstance(workflow, Agent)
-    return refused and snapshot.run.attempt == 1
+    return refused and (snapshot.run.attempt == 1 or snapshot.run.window is None)
 
 
 def too_long(snapshot: Snapshot, error: ProviderError, model: str | None, now: datetime) -> Change:
@@ -284,7 +284,7 @@ def too_long(snapshot: Snapshot, error: ProviderError, model: str | None, now: d
     fault = Fault(type=error.kind, message=str(clean(str(error))))
     columns = {
         "used": run.used.plus(turns=1),
-        "attempt": 2,
+        "attempt": run.attempt + 1,
         "window": max(1, snapshot.tokens * (GROWTH - 1) // GROWTH),
     }
     return change(snapshot, Trigger.OVERFLOW, now, error=fault, model=model, columns=columns)
@@ -292,13 +292,20 @@ def too_long(snapshot: Snapshot, error: ProviderError, model: str | None, now: d
 
 def _shortened(snapshot: Snapshot, most: int | None) -> tuple[list[int], int]:
     """Calls whose results have to be shown shortened, the oldest first, and what is left then."""
-    tokens, calls = snapshot.tokens, []
-    for message, weight in zip(snapshot.transcript, snapshot.shown.weights(), strict=True):
+    shown, calls = snapshot.shown, list[int]()
+    counted = since = 0  # by how much the estimates grow less
+    tokens = before = snapshot.tokens
+    for place, (message, weight) in enumerate(zip(shown.messages, shown.weights(), strict=True)):
         if most is None or tokens <= most:
             break
-        if isinstance(message, ToolMessage) and len(message.text) > 2 * SHORT:
-            tokens -= weight - weigh(shortened(message))
-            calls.append(snapshot.ids[message.call])
+        if not isinstance(message, ToolMessage) or len(message.text) <= 2 * SHORT:
+            continue
+        lighter = weight - weigh(shortened(message))
+        counted, since = (
+            (counted + lighter, since) if place < shown.counted else (counted, since + lighter)
+        )
+        tokens = before - shown.saved(counted) - since
+        calls.append(snapshot.ids[message.call])
     return calls, tokens
 
 

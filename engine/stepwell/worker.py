@@ -5,19 +5,23 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from stepwell import clock
 from stepwell.change import Change
+from stepwell.context_view import context
 from stepwell.delivery import wake
 from stepwell.driver import Driver
 from stepwell.errors import ConfigurationError, LeaseLost, StoreError, UnknownWorkflow
 from stepwell.intervention import lost_worker, take_over
 from stepwell.messages import Provider
+from stepwell.perform import Performer
 from stepwell.providers import resolve
 from stepwell.snapshot import Snapshot
 from stepwell.store.claim import Owned
+from stepwell.views import ContextView
 from stepwell.workflow import Agent, Workflow, model_name
 
 log = logging.getLogger("stepwell")
@@ -63,12 +67,27 @@ class Worker:
         Raises:
             UnknownWorkflow, ConfigurationError: no such workflow is known, or a model of it.
         """
+        known = self._known(workflow)
+        for one in (model, *known.fallback):
+            self.provider(known, model_name(one))
+
+    def context(self, snapshot: Snapshot) -> ContextView:
+        """What a run's model is shown, as its workflow is now.
+
+        Raises:
+            UnknownWorkflow: it is an execution of none that is known.
+        """
+        workflow = self._known(snapshot.run.workflow)
+        performer = Performer(workflow, partial(self.provider, workflow), None, lambda *_: None)
+        snapshot.offer = performer.offer(snapshot.run.model)
+        return context(workflow, snapshot, clock.now())
+
+    def _known(self, workflow: str) -> Workflow:
         known = self.workflows.get(workflow)
         if known is None:
             names = ", ".join(sorted(self.workflows)) or "none"
             raise UnknownWorkflow(f"There is no workflow {workflow!r}.", f"Known: {names}.")
-        for one in (model, *known.fallback):
-            self.provider(known, model_name(one))
+        return known
 
     def advance(
         self, number: int, follow: Callable[[], None], claimed: Snapshot | None = None

@@ -1,9 +1,11 @@
 """A database as the first release left it still opens, and its runs go on."""
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import time_machine
@@ -44,6 +46,11 @@ def engine(old: Path) -> Iterator[Engine]:
         Engine(old, workflows=[workflow], settings=AT_ONCE) as opened,
     ):
         yield opened
+
+
+def columns_sorted(schema_: list[Any]) -> list[Any]:
+    """Added columns stand last, and nothing depends on their order."""
+    return [(name, sorted(re.split(r",\s*", sql or ""))) for name, sql in schema_]
 
 
 def test_it_becomes_what_a_fresh_one_is(old: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stepwell.errors import ConfigurationError, ProviderError
+from stepwell.errors import CONTEXT_LENGTH, ConfigurationError, ProviderError
 from stepwell.messages import OnText, Reply, Request, StopReason, Terms, ToolCall, Usage
 
 Line = Reply | ProviderError | Callable[[Request], Reply]
@@ -22,6 +22,7 @@ FAULTS = {
     "server_error": ("500 The provider failed.", True),
     "timeout": ("The provider did not answer in time.", True),
     "connection": ("The provider could not be reached.", True),
+    CONTEXT_LENGTH: ("400 The request is longer than the model's window.", False),
     "bad_request": ("400 The provider refused the request.", False),
     "authentication": ("401 The key is not valid.", False),
 }

@@ -53,10 +53,16 @@ class Store(Database):
         super()._begin_anew()
         self._worker: int | None = None
 
-    def load(self, number: int) -> Snapshot:
-        """The run as it was last recorded."""
+    def load(self, number: int, at: int | None = None) -> Snapshot:
+        """The run as it was last recorded, or as it was after transition `at`.
+
+        Raises:
+            UnknownTransition: it has none of that number.
+        """
         with self.reading() as connection:
-            return load.load(connection, number)
+            if at is None:
+                return load.load(connection, number)
+            return past.snapshot(past.rewound(connection, number, at))
 
     def numbers(self, states: Collection[State]) -> list[int]:
         """The numbers of all runs in these states, the oldest first."""

@@ -81,14 +81,17 @@ def assemble(
     """
     snapshot = Snapshot(run=rows.run_row(row))
     calls: dict[int, list[Call]] = defaultdict(list)
+    short: dict[int, list[int]] = defaultdict(list)
     for line in asked:
         calls[line["requested_seq"]].append(rows.stored_call(line))
+        if line["shortened_seq"] is not None:
+            short[line["shortened_seq"]].append(line["number"])
     messages: dict[int, list[StoredMessage]] = defaultdict(list)
     for line in said:
         messages[line["seq"]].append(rows.stored_message(line))
-    for seq in sorted({*messages, *calls}):
+    for seq in sorted({*messages, *calls, *short}):
         usage = Usage(*reported[1:]) if reported and reported[0] == seq else None
-        snapshot.extend(messages[seq], calls[seq], usage=usage)
+        snapshot.extend(messages[seq], calls[seq], shortened=short[seq], usage=usage)
     for line in questions:
         question = rows.stored_approval(line)
         snapshot.questions = question.number

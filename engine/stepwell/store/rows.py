@@ -181,7 +181,7 @@ def call_values(call: Call, run: int) -> dict[str, Any]:
         "restarted_seq": call.restarted_seq,
         "reconciled_seq": call.reconciled_seq,
         "finished_seq": call.finished_seq,
-        "shortened_seq": call.shortened_seq,
+        "shortened_seq": None,
         "fence": call.fence,
         "ms": call.ms,
         "late_outcome": None,

@@ -1,0 +1,65 @@
+"""`context`: what the model is shown of a run."""
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from stepwell.cli.options import AppOption, JsonOption, RunArgument
+from stepwell.cli.output import as_json, console, printable, say, write_json
+from stepwell.cli.session import engine
+from stepwell.envelope import dumps
+from stepwell.views import ContextView, ShownMessage
+
+
+def context(
+    run: RunArgument,
+    at: Annotated[
+        int | None,
+        typer.Option(min=1, max=10**9, metavar="N", help="As it was after transition N."),
+    ] = None,
+    json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """Show what the model of RUN is shown, word for word, and how many tokens that takes.
+
+    Instructions and tools are those of the workflow as it is now.
+    """
+    with engine(app, needs_workflows=True) as opened:
+        found = opened.context(run, at=at)
+    if json:
+        write_json(found)
+        return
+    if found.redefined:
+        say("The workflow was another one then: its instructions and tools are today's.", "yellow")
+    _head(found)
+    if found.instructions:
+        _part("instructions", found.instructions)
+    for tool in found.tools:
+        _part(f"tool {tool['name']}", as_json(tool))
+    for message in found.messages:
+        _message(message)
+
+
+def _head(found: ContextView) -> None:
+    facts = [f"{found.run} at {found.at}", found.state, found.model or "(STEPWELL_MODEL)"]
+    facts.append(f"about {found.estimate:,} tokens by its characters")
+    if found.reported is not None:
+        facts.append(f"{found.reported:,} reported last, so {found.tokens:,}")
+    facts.append(f"window {found.window:,}" if found.window else "window not known")
+    console().print(Text(printable("; ".join(facts)), style="dim"), soft_wrap=True)
+
+
+def _message(message: ShownMessage) -> None:
+    label = f"{message.tool} result" if message.role == "tool" else message.role
+    if message.reasoning:
+        _part(f"{label} thinks", message.reasoning)
+    calls = [f"{call.tool} {dumps(call.arguments)}" for call in message.calls]
+    text = "\n".join([message.text, *calls] if message.text else calls)
+    _part(f"{label}, about {message.tokens:,} tokens", text)
+
+
+def _part(label: str, text: str) -> None:
+    console().print()
+    console().print(Text(f"[{printable(label)}]", style="bold"), soft_wrap=True)
+    console().print(Text(printable(text)), soft_wrap=True)

@@ -1,0 +1,72 @@
+"""Pure: what the model is shown of a run, as people look at it."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from stepwell import tokens
+from stepwell.decide import AskModel, decide
+from stepwell.messages import AssistantMessage, Message, Request, ToolMessage
+from stepwell.pipeline import Pipeline
+from stepwell.snapshot import Snapshot
+from stepwell.summary import window
+from stepwell.views import ContextView, ShownCall, ShownMessage
+from stepwell.workflow import Agent, Workflow, model_name
+
+
+def context(workflow: Workflow, snapshot: Snapshot, now: datetime) -> ContextView:
+    """The request that a run's next model call makes, or would make if one followed.
+
+    Args:
+        workflow: the run's, as the code has it now.
+        snapshot: the run at the transition in question, with its offer.
+        now: the time.
+    """
+    run = replace(snapshot.run, not_before=None, cancel_requested=None)
+    command = decide(workflow, replace(snapshot, run=run), now)
+    asked = command if isinstance(command, AskModel) else None
+    request = asked.request if asked else _would_be(workflow, snapshot)
+    is_transcript = request.transcript is snapshot.transcript
+    overhead = tokens.overhead(request.instructions, request.tools)
+    summary = 1 if is_transcript and snapshot.shown.said is not None else None
+    messages = tuple(
+        _message(message, "summary" if place == summary else None)
+        for place, message in enumerate(request.transcript)
+    )
+    estimate = overhead + sum(message.tokens for message in messages)
+    agent = workflow if isinstance(workflow, Agent) else None
+    return ContextView(
+        run=run.id,
+        at=run.seq,
+        state=run.state.value,
+        model=(asked.model if asked else None) or run.model or model_name(workflow.model),
+        redefined=run.digest not in {None, workflow.digest},
+        instructions=request.instructions,
+        tools=tuple(dict(tool) for tool in request.tools),
+        messages=messages,
+        overhead=overhead,
+        estimate=estimate,
+        reported=snapshot.shown.reported if is_transcript else None,
+        tokens=snapshot.shown.tokens(overhead) if is_transcript else estimate,
+        window=window(agent, snapshot) if agent else None,
+    )
+
+
+def _would_be(workflow: Workflow, snapshot: Snapshot) -> Request:
+    """What stands, where no model call follows now; a pipeline's model sees nothing of it."""
+    shown: list[Message] = [] if isinstance(workflow, Pipeline) else snapshot.transcript
+    instructions = getattr(workflow, "instructions", "")
+    return Request(instructions, shown, workflow.definitions)
+
+
+def _message(message: Message, role: str | None) -> ShownMessage:
+    weight = tokens.weigh(message)
+    if isinstance(message, ToolMessage):
+        return ShownMessage(
+            role="tool", text=message.text, call=message.call, tool=message.tool, tokens=weight
+        )
+    if not isinstance(message, AssistantMessage):
+        return ShownMessage(role=role or "user", text=message.text, tokens=weight)
+    calls = tuple(ShownCall(c.id, c.name, c.arguments) for c in message.calls)
+    more: dict[str, Any] = {"reasoning": message.reasoning, "raw": message.raw}
+    return ShownMessage(role="assistant", text=message.text, calls=calls, tokens=weight, **more)
