@@ -86,8 +86,12 @@ def test_fork_with_a_result_or_a_message(parked: Project) -> None:
     assert given.json["calls"][1]["outcome"] == {"ok": True, "result": {"paid": 5}}
     assert (given.json["state"], given.json["used"]["turns"]) == ("done", 1)
     options = ["--at", "4", "--message", "No.", "--max-turns", "3", "--max-tool-calls", "2"]
+    options += ["--max-tokens", "9000"]
     told = parked.run("fork", original, *options, "--json").json
-    assert (told["limits"]["max_turns"], told["limits"]["max_tool_calls"]) == (3, 2)
+    assert told["limits"] == {
+        "max_turns": 3, "max_tool_calls": 2,
+        "max_tokens": 9000, "max_cost": None, "max_seconds": None,
+    }  # fmt: skip
     assert [c["status"] for c in told["calls"]] == ["ok", "not_run"]
     assert "paid 5 ann" not in parked.effects()
     detached = parked.run("fork", original, "--at", "3", "--detach")

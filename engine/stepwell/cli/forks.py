@@ -5,7 +5,18 @@ from typing import Annotated, Any
 import typer
 
 from stepwell.cli.drive import drive, report
-from stepwell.cli.options import AppOption, JsonOption, RunArgument, json_value, person
+from stepwell.cli.options import (
+    AppOption,
+    JsonOption,
+    MaxCost,
+    MaxSeconds,
+    MaxTokens,
+    MaxToolCalls,
+    MaxTurns,
+    RunArgument,
+    json_value,
+    person,
+)
 from stepwell.cli.output import say, write, write_json
 from stepwell.cli.progress import Progress
 from stepwell.cli.session import engine
@@ -23,8 +34,11 @@ def fork(
         list[str] | None,
         typer.Option(metavar="CALL=JSON", help="What a call returned that was open; repeatable."),
     ] = None,
-    max_turns: Annotated[int | None, typer.Option(min=0, help="Model calls at most.")] = None,
-    max_tool_calls: Annotated[int | None, typer.Option(min=0, help="Tool calls at most.")] = None,
+    max_turns: MaxTurns = None,
+    max_tool_calls: MaxToolCalls = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    max_seconds: MaxSeconds = None,
     by: Annotated[str | None, typer.Option(help="Who forks it; by default, you.")] = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Only insert it, for a worker to drive.")
@@ -50,6 +64,9 @@ def fork(
             tool_results=results,
             max_turns=max_turns,
             max_tool_calls=max_tool_calls,
+            max_tokens=max_tokens,
+            max_cost=max_cost,
+            max_seconds=max_seconds,
             by=person(by),
         )
         if detach:
