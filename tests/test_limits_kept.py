@@ -1,0 +1,98 @@
+"""Limits on a real database: over crashes, resumes, raises and retries. Each call costs 0.30 USD."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+import time_machine
+from in_memory import NOW
+
+from stepwell import Agent, Engine, Limits, ProviderError, Reply, ScriptedModel, clock
+from stepwell.decide import Record, decide
+from stepwell.messages import Terms, Usage
+from stepwell.offer import Offer
+from tests.engines import AT_ONCE, SOON
+
+SPENT = Usage(10, 0, 1, Decimal("0.30"))
+
+
+class Dear(ScriptedModel):
+    """Whatever is asked, a call may cost 0.40 USD."""
+
+    def __init__(self, *script):
+        super().__init__(script)
+        self.terms = Terms(None, lambda _read, _written: Decimal("0.40"))
+
+
+@pytest.fixture
+def opens(tmp_path):
+    def _open(*script, **limits):
+        workflow = Agent("w", model=Dear(*script), limits=Limits(**limits))
+        return Engine(tmp_path / "runs.db", workflows=[workflow], settings=AT_ONCE)
+
+    with time_machine.travel(NOW, tick=False) as traveller:
+        _open.traveller = traveller
+        yield _open
+
+
+def crash_in_a_call(engine, traveller):
+    """A process claims the run, reserves its next call, and is never heard of again."""
+    snapshot = engine.store.claim(engine.workflows, clock.now(), clock.now() + SOON)
+    [workflow] = engine.workflows.values()
+    snapshot.offer = Offer(model=None, terms=workflow.model.terms)
+    while isinstance(command := decide(workflow, snapshot, clock.now()), Record):
+        engine.store.record(snapshot, command.change)
+    traveller.shift(timedelta(seconds=31))
+
+
+def test_c22_each_crash_is_charged_and_the_next_process_goes_on_with_what_is_left(opens):
+    with opens(Reply("done", usage=SPENT), max_cost=1) as engine:
+        id_ = engine.submit("w", "Go.").id
+        crash_in_a_call(engine, opens.traveller)
+        run = engine.resume(id_)
+        # 0.40 are charged for the lost call; the one after took 0.30
+        assert (run.state, run.used.turns, run.used.cost) == ("done", 2, Decimal("0.70"))
+
+
+def test_c22_what_is_left_is_what_the_last_process_left(opens):
+    with opens(Reply("done", usage=SPENT), max_cost="0.75") as engine:
+        id_ = engine.submit("w", "Go.").id
+        crash_in_a_call(engine, opens.traveller)
+    with opens(Reply("done", usage=SPENT), max_cost="0.75") as engine:
+        run = engine.resume(id_)  # 0.40 + 0.40 is more than 0.75
+        assert (run.state, run.error["type"], run.used.cost) == (
+            "capped",
+            "max_cost",
+            Decimal("0.40"),
+        )
+        run = engine.resume(id_, max_cost="0.05")
+        assert (run.state, run.used.cost) == ("done", Decimal("0.70"))
+        assert run.limits.max_cost == Decimal("0.80")
+
+
+def test_a_call_that_timed_out_is_charged_and_one_that_was_refused_is_not(opens):
+    faults = [
+        ProviderError("Late.", kind="timeout", retryable=True),
+        ProviderError("No.", kind="overloaded", retryable=True),
+    ]
+    with opens(*faults, Reply("done", usage=SPENT), max_cost=2) as engine:
+        run = engine.run("w", "Go.")
+        assert (run.used.turns, run.used.cost) == (3, Decimal("0.70"))
+        costs = [entry.cost for entry in engine.history(run.id) if entry.cost is not None]
+        assert sum(costs) == run.used.cost
+
+
+def test_a_raise_of_a_live_run_lies_in_its_inbox_exactly(opens):
+    with opens(Reply("done", usage=SPENT), max_cost="0.1") as engine:
+        id_ = engine.submit("w", "Go.").id
+        run = engine.resume(id_, max_cost="0.30")
+        assert [dict(sent.amounts) for sent in run.inbox] == [{"max_cost": "0.30"}]
+        assert (run.state, run.limits.max_cost) == ("done", Decimal("0.40"))
+
+
+def test_time_in_the_queue_is_not_counted(opens):
+    with opens(Reply("done", usage=SPENT), max_seconds=60) as engine:
+        id_ = engine.submit("w", "Go.").id
+        opens.traveller.shift(timedelta(hours=1))
+        run = engine.resume(id_)
+        assert (run.state, run.used.active_ms) == ("done", 0)
