@@ -14,12 +14,14 @@ class Offer:
         model: whose terms these are.
         overhead: tokens of what goes with every request beside the transcript.
         max_output: tokens of the longest reply wanted, or None for the provider's own.
+        summariser: the terms of the model that writes summaries, where that is another one.
     """
 
     model: str | None
     terms: Terms
     overhead: int = 0
     max_output: int | None = None
+    summariser: Terms | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

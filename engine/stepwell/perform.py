@@ -33,7 +33,7 @@ from stepwell.tools import (
     Tool,
     ToolContext,
 )
-from stepwell.workflow import Agent, Workflow
+from stepwell.workflow import Agent, Workflow, model_name
 
 Connect = Callable[[str | None], Provider]
 
@@ -83,17 +83,22 @@ class Performer:
     def offer(self, model: str | None) -> Offer:
         """What a call of a run's model may take; nothing is known of one that cannot be reached."""
         agent = self._workflow if isinstance(self._workflow, Agent) else None
-        try:
-            terms = getattr(self._provider(model), "terms", Terms())
-        except Exception:  # noqa: BLE001 - the call itself will say what is wrong
-            terms = Terms()
+        other = model_name(agent.summarising.model) if agent else None
         instructions = agent.instructions if agent else ""
         return Offer(
             model=model,
-            terms=terms,
+            terms=self._terms(model),
             overhead=tokens.overhead(instructions, self._workflow.definitions),
             max_output=agent.max_output_tokens if agent else None,
+            summariser=None if other is None else self._terms(other),
         )
+
+    def _terms(self, model: str | None) -> Terms:
+        try:
+            terms: Terms = getattr(self._provider(model), "terms", Terms())
+        except Exception:  # noqa: BLE001 - the call itself will say what is wrong
+            return Terms()
+        return terms
 
     def _provider(self, wanted: str | None) -> Provider:
         if wanted not in self._providers:
