@@ -26,6 +26,7 @@ from stepwell import (
     NotKnown,
     ProviderError,
     Reply,
+    Summarising,
     ToolCall,
     Verdict,
     tool,
@@ -89,6 +90,10 @@ REPLIES = often(
     st.builds(Reply, ODD_TEXT, stop=often(None, *StopReason, weight=3), usage=USAGE, raw=RAW),
     weight=8,
 )  # fmt: skip
+SUMMARIES = often(
+    Reply("Found: what was looked for, at \udcff 17, after the 2nd look.", usage=Usage(90, 0, 9)),
+    REPLIES,
+)
 FAULTS = st.builds(
     lambda retryable, after: ProviderError("No.", kind="x", retryable=retryable, retry_after=after),
     often(st.just(True), False),
@@ -119,7 +124,12 @@ def worlds(draw):
     """How a run may be started."""
     always = draw(st.sampled_from([[], [], ["look", "book"]]))
     approvals = Approvals(always=always, expire_after=timedelta(hours=1))
-    workflow = agent(tools=[*KIT, book], parallel=draw(st.integers(1, 4)), approvals=approvals)
+    parallel = draw(st.integers(1, 4))
+    long = draw(st.sampled_from([{"window": 10**6}, {"window": 2_000}, {"at": 100}]))
+    summarising = Summarising(keep_turns=draw(st.integers(1, 3)), **long)
+    workflow = agent(
+        tools=[*KIT, book], parallel=parallel, approvals=approvals, summarising=summarising
+    )
     options = {
         "max_turns": draw(often(st.integers(5, 30), st.integers(0, 4), weight=2)),
         "max_tool_calls": draw(often(st.integers(10, 60), st.integers(0, 9), weight=2)),
@@ -208,10 +218,12 @@ class Journey:
         match self.run.command():
             case Record(change):
                 self.apply(change)
-            case AskModel():
+            case AskModel(is_aside=is_aside):
                 self.model_calls += 1
                 if self.draw(often(st.just(False), True)):
                     self.conclude(Faulted(self.draw(FAULTS), None), self.draw(JITTER))
+                elif is_aside:
+                    self.conclude(Replied(self.draw(SUMMARIES), "scripted:cheap", "scripted"))
                 else:
                     self.conclude(Replied(self.draw(REPLIES), "scripted:test", "scripted"))
             case RunCalls(calls):
@@ -530,7 +542,7 @@ def told(snapshot):
     batch = {n: replace(call, full_result=None) for n, call in snapshot.batch.items()}
     return {
         "run": snapshot.run,
-        "transcript": snapshot.transcript,
+        "shown": snapshot.shown,
         "batch": list(batch.items()),
         "approvals": list(snapshot.approvals.items()),
         "blanket": snapshot.blanket,

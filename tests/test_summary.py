@@ -98,6 +98,14 @@ def test_what_the_summariser_is_asked():
     assert weigh(message) < WINDOW
 
 
+def test_a_summariser_with_a_smaller_window_is_asked_what_fits_into_it():
+    run = full(window=20_000, model="scripted:cheap")
+    run.snapshot.offer = replace(run.snapshot.offer, summariser=Terms(4_000))
+    asked = run.settle().request
+    assert sum(map(weigh, asked.transcript)) + overhead(asked.instructions, ()) + 200 <= 4_000
+    assert asked.transcript[0].text.startswith("[task]\nFind the lamp.")
+
+
 @pytest.mark.parametrize("at", [2_000, 2_000 / WINDOW])
 def test_the_threshold_is_a_share_or_a_number(at):
     run = full(at=at)

@@ -42,7 +42,7 @@ def context(workflow: Workflow, snapshot: Snapshot, now: datetime) -> ContextVie
         model=(asked.model if asked else None) or run.model or model_name(workflow.model),
         redefined=run.digest not in {None, workflow.digest},
         instructions=request.instructions,
-        tools=tuple(dict(tool) for tool in request.tools),
+        tools=tuple({name: tool[name] for name in tokens.TOLD} for tool in request.tools),
         messages=messages,
         overhead=overhead,
         estimate=estimate,

@@ -14,7 +14,7 @@ class Offer:
     Attributes:
         model: whose terms these are, as the run names it; None for its workflow's own.
         name: as the history names it.
-        summary: the terms of the model that writes summaries, where that is another one.
+        summariser: the terms of the model that writes summaries, where that is another one.
         overhead: tokens of what goes with every request beside the transcript.
         max_output: tokens of the longest reply wanted, or None for the provider's own.
         is_metered: whether its workflow has a limit of cost for a day.
@@ -23,14 +23,14 @@ class Offer:
     model: str | None
     terms: Terms
     name: str | None = None
-    summary: Terms | None = None
+    summariser: Terms | None = None
     overhead: int = 0
     max_output: int | None = None
     is_metered: bool = False
 
     def cost(self, state: State, read: int, written: int) -> Decimal | None:
         """USD, at most, of a call in this state; None where the price is not known."""
-        terms = self.summary if state is State.SUMMARISING else None
+        terms = self.summariser if state is State.SUMMARISING else None
         return (terms or self.terms).cost(read, written)
 
 

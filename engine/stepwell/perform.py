@@ -92,7 +92,7 @@ class Performer:
             model=model,
             terms=terms,
             name=name,
-            summary=self._terms(other)[1] if other is not None else None,
+            summariser=self._terms(other)[1] if other is not None else None,
             overhead=tokens.overhead(asks.instructions if asks else "", workflow.definitions),
             max_output=asks.max_output_tokens if asks else None,
             is_metered=workflow.limits.cost_per_day is not None,

@@ -111,7 +111,8 @@ def cut(workflow: Agent, snapshot: Snapshot) -> Cut | None:
 def request(workflow: Agent, snapshot: Snapshot, found: Cut, output: int | None) -> Request:
     """What the summariser is asked: one message, in which everything else is quoted as data."""
     policy = workflow.summarising
-    whole = policy.window or window(workflow, snapshot)
+    other = snapshot.offer.summariser if snapshot.offer else None
+    whole = (other.window if other else None) or window(workflow, snapshot)
     most = None if whole is None else whole - policy.max_tokens - count(policy.prompt) - REPLY // 4
     return Request(
         instructions=policy.prompt,

@@ -12,6 +12,8 @@ from stepwell.envelope import dumps
 from stepwell.messages import AssistantMessage, Message
 
 BYTES_PER_TOKEN = 3
+# What a model is told of a tool.
+TOLD = ("name", "description", "parameters")
 # What every message and every call costs beside its text.
 PER_MESSAGE = 8
 # Encoded data: base64, hexadecimal, keys. No word of a language is that long.
@@ -39,7 +41,8 @@ def weigh(message: Message) -> int:
 
 def overhead(instructions: str, tools: Sequence[Mapping[str, Any]]) -> int:
     """Tokens of what goes with every request beside the transcript."""
-    return count(instructions) + sum(count(dumps(dict(tool))) + PER_MESSAGE for tool in tools)
+    sent = (dumps({name: tool[name] for name in TOLD if name in tool}) for tool in tools)
+    return count(instructions) + sum(count(text) + PER_MESSAGE for text in sent)
 
 
 def _text(value: Any) -> str:
