@@ -187,7 +187,7 @@ def test_a_summary_is_reserved_at_the_price_of_who_writes_it_and_counted():
     dear = Terms(None, lambda read, written: 10 * cost(read, written))
     policy = Summarising(at=60, keep_turns=1, max_tokens=500)
     run = begun(
-        replace(OFFER, summary=dear), agent(summarising=policy), max_cost=Decimal(1), text="A"
+        replace(OFFER, summariser=dear), agent(summarising=policy), max_cost=Decimal(1), text="A"
     )
     for number in (1, 2):
         run.settle()
