@@ -373,12 +373,12 @@ def _one_step(run, what, share, text):
     elif isinstance(command, RunCalls):
         run.crash() if what == "crash" else run.ends(command.calls[0].number, text)
     else:
-        return _ask(run, what, share, text)
+        return _ask(run, command, what, share, text)
     return Decimal(0), Decimal(0)
 
 
-def _ask(run, what, share, text):
-    reserved = run.run.reserved_cost
+def _ask(run, command, what, share, text):
+    reserved = cost(run.snapshot.tokens, command.request.max_output_tokens)
     bill = reserved * min(share, 1) if what in {"timeout", "crash"} else reserved * share
     if what == "crash":
         run.crash()

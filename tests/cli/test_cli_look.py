@@ -77,7 +77,7 @@ def test_show_and_history(shown: Project) -> None:
 
 def test_workflows_and_tools(project: Project) -> None:
     listed = project.run("workflows", "--json").json
-    assert [w["name"] for w in listed] == ["play", "hello", "short", "modelless"]
+    assert [w["name"] for w in listed] == ["play", "hello", "short", "dear", "modelless"]
     table = project.run("workflows").out
     assert "hello" in table
     tools = project.run("tools", "--json").json
