@@ -65,7 +65,8 @@ def opened(
     file: Path, model: Model, summariser: ScriptedModel | None = None, **options: int
 ) -> Engine:
     limits = Limits(max_turns=options.pop("max_turns", 100), max_tool_calls=10_000, max_repeats=9)
-    summarising = Summarising(model=summariser or cheap(), keep_turns=2, **options)
+    kept = {"keep_turns": 2} | options
+    summarising = Summarising(model=summariser or cheap(), **kept)
     workflow = Agent("w", tools=[look], model=model, limits=limits, summarising=summarising)
     return Engine(file, workflows=[workflow], settings=AT_ONCE)
 
@@ -131,6 +132,22 @@ def test_the_run_at_any_transition_and_a_fork_from_there(tmp_path: Path) -> None
                 for m, n in zip(then.messages, fork.messages, strict=False)
             )
         assert engine.diff(run.id, run.id, left_at=first - 1).transcript.right[0].role == "summary"
+
+
+def test_a_run_that_is_loaded_again_knows_what_was_shortened(tmp_path: Path) -> None:
+    """The provider counted the results while they were whole: that count is no longer true."""
+    model = Model(12)
+    with opened(tmp_path / "runs.db", model, keep_turns=50) as engine:
+        run = engine.run("w", "Look everywhere.")
+        skipped = [e.seq for e in engine.history(run.id) if e.trigger == "summary_skipped"]
+        assert skipped
+        for seq in skipped:
+            loaded = engine.context(run.id, at=seq)
+            assert loaded.tokens <= WINDOW * 3 // 4
+            assert "are left out now]" in loaded.messages[2].text
+            assert "are left out now]" not in engine.context(run.id, at=seq - 1).messages[-1].text
+    assert run.state == "done"
+    assert max(size for size, _ in model.sizes) <= WINDOW
 
 
 def drive(file: str) -> None:
