@@ -15,8 +15,17 @@ from stepwell.views import RunDetail
 
 pytestmark = pytest.mark.timeout(600)
 LOOSE = settings(deadline=None, suppress_health_check=list(HealthCheck))
-# No transition sets these: who drives a run, and how long a step waits before it is tried again.
-FLEETING = {"owner", "lease_until", "stuck", "cancel_requested", "not_before", "reserved_turns"}
+# No transition sets these: who drives a run, how long a step waits before it is tried again, and
+# what was sent and not taken yet.
+FLEETING = {
+    "inbox",
+    "owner",
+    "lease_until",
+    "stuck",
+    "cancel_requested",
+    "not_before",
+    "reserved_turns",
+}
 
 
 def lasting(run):
@@ -25,7 +34,7 @@ def lasting(run):
 
 def as_told(snapshot):
     """All of a snapshot that its transitions made."""
-    return told(snapshot) | {"run": lasting(snapshot.run)}
+    return told(snapshot) | {"run": lasting(snapshot.run), "inbox": ()}
 
 
 def shown(detail):
