@@ -87,7 +87,7 @@ def store(tmp_path_factory):
 
 
 @settings(LOOSE, max_examples=200)
-@given(st.data(), st.integers(5, 40))
+@given(st.data(), st.integers(5, 25))
 def test_any_run_at_any_of_its_transitions(store, data, steps):
     journey = RememberedJourney(data.draw, store)
     for _ in range(steps):

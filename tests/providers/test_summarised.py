@@ -1,4 +1,4 @@
-"""Any transcript, summarised at any threshold, is one that each provider accepts."""
+"""Any transcript, summarised at any threshold, is one that each provider accepts (F08: in no second system text)."""
 
 from typing import Any
 
