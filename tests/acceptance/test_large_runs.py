@@ -36,7 +36,7 @@ def test_it_is_shown_within_seconds_and_cut(project: Project) -> None:
     ):
         began = cpu()
         done = project.shell(f"$S {args}")
-        assert cpu() - began < usual + 2, args
+        assert cpu() - began < 6 * usual, args  # to start a command takes most of `usual`
         assert done.code == 0
         assert len(done.out) <= longest
     full = project.run("show", "last", "--full").out

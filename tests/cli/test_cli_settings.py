@@ -23,7 +23,7 @@ def test_environment_over_dotenv_over_pyproject(project: Project) -> None:
     env = {"STEPWELL_APP": "others"}
     assert [w["name"] for w in project.run("workflows", "--json", env=env).json] == ["hello"]
     named = project.run("workflows", "--json", "--app", "flows", env=env).json
-    assert len(named) == 4
+    assert len(named) == 5
 
 
 def test_a_setting_that_is_not_valid(project: Project) -> None:
