@@ -14,7 +14,7 @@ from stepwell.transcript import problems
 
 pytestmark = pytest.mark.timeout(600)
 LOOSE = settings(deadline=None, suppress_health_check=list(HealthCheck))
-OF_A_RUN = [t for t in tables.ALL if t is not tables.worker]
+OF_A_RUN = [t for t in tables.ALL if t is tables.run or "run" in t.c]
 
 
 class ForkedJourney(StoredJourney):
