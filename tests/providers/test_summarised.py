@@ -81,11 +81,12 @@ class Journey:
         self.window = draw(st.sampled_from([6_000, 20_000]))
         self.counts = draw(st.sampled_from([None, 1, 2]))  # does the provider? how much less?
         tools = overhead("", self.run.workflow.definitions)
-        self.run.snapshot.offer = Offer(model=None, terms=Terms(self.window), overhead=tools)
+        self.offer = Offer(model=None, terms=Terms(self.window), overhead=tools)
         self.summaries = 0
 
     def step(self) -> None:
         run, draw = self.run, self.draw
+        run.snapshot.offer = self.offer  # as every driver asks for it
         command = run.settle()
         if run.state not in LIVE:
             return
