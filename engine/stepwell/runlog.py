@@ -13,6 +13,8 @@ from stepwell.records import RunRow
 from stepwell.store import Store, story
 
 log = logging.getLogger("stepwell.runs")
+# Python would print warnings of a library by itself where an application has set up no logging.
+log.addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True)
