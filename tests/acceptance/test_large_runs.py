@@ -15,9 +15,12 @@ def cpu() -> float:
 
 
 def test_it_is_shown_within_seconds_and_cut(project: Project) -> None:
-    many = {"calls": [["look", {"what": f"{n}"}] for n in range(AT_ONCE)]}
+    many = [
+        {"calls": [["look", {"what": f"{place}-{n}"}] for n in range(AT_ONCE)]}
+        for place in range(ROUNDS)
+    ]
     long = call("big", {"characters": SIZE}, text="y" * 300_000)
-    replies = [*[many] * ROUNDS, long, say("z" * 100_000)]
+    replies = [*many, long, say("z" * 100_000)]
     options = ["--max-tool-calls", "5000", "--max-turns", "100", "--json"]
     env = {"STEPWELL_SYNCHRONOUS": "off"}
     run = project.run("run", "play", "-", *options, stdin=json.dumps(replies), env=env).json
