@@ -17,6 +17,7 @@ from stepwell.offer import Offer
 from stepwell.shown import SUMMARY_OPENS
 from stepwell.tokens import overhead, weigh
 from stepwell.transcript import problems
+from stepwell.turn import EMPTY
 from stepwell.workflow import Summarising
 
 WINDOW = 4_000
@@ -341,3 +342,12 @@ def test_reasoning_of_the_turns_that_stay_is_untouched():  # A06, A07
     run.summarises()
     assert [m.raw for m in run.shown if hasattr(m, "raw")] == [raw, raw]
     assert problems(run.shown) == []
+
+
+def test_what_we_have_told_the_model_ourselves_is_not_quoted_as_the_users_words():
+    run = Long()
+    run.says(Reply(""))
+    assert run.shown[-1].text == EMPTY
+    run.fill()
+    assert run.summarises().trigger == "summarised"
+    assert run.shown[1].text == f"{SUMMARY_OPENS}\n\n{TEXT}"

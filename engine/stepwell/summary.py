@@ -22,7 +22,7 @@ from stepwell.shown import Shown, summary_text
 from stepwell.snapshot import Snapshot
 from stepwell.tokens import count, weigh
 from stepwell.transcript import SHORT, shortened
-from stepwell.turn import bill, faulted
+from stepwell.turn import NUDGES, bill, faulted
 from stepwell.workflow import Agent, Workflow
 
 # No summary is tried again before the transcript has grown by this share of the window.
@@ -211,7 +211,7 @@ def _said(shown: Shown, found: Cut | None) -> list[str]:
     texts = list(shown.said or ())
     begins = 1 if shown.said is not None else 0
     covered = (found.messages if found else ())[begins:]
-    texts += [message.text for message in covered if isinstance(message, UserMessage)]
+    texts += [m.text for m in covered if isinstance(m, UserMessage) and m.text not in NUDGES]
     kept: list[str] = []
     for text in reversed(texts):
         if sum(map(len, kept)) + len(text) > QUOTED:

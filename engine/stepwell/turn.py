@@ -16,9 +16,11 @@ from stepwell.snapshot import Snapshot
 from stepwell.workflow import Workflow
 
 CUT_OFF = "Your reply was cut off at the output limit. Go on from there, or say it more shortly."
+EMPTY = "Your reply was empty. Answer, or call one of the tools."
+# What is said to the model in the place of a user, and none of his words.
+NUDGES = frozenset({CUT_OFF, EMPTY})
 # Faults of calls that the provider may have worked on, and bill.
 MAY_BE_BILLED = frozenset({"timeout", "connection", "stream_cut", "bad_reply", "provider_bug"})
-EMPTY = "Your reply was empty. Answer, or call one of the tools."
 
 
 def replied(

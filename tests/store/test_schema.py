@@ -200,33 +200,3 @@ def columns(file: Path) -> dict[str, Any]:
             for name, without_rowid in tables_.fetchall()
             if not name.startswith("sqlite_")
         }
-
-
-@pytest.fixture
-def version1(file: Path) -> Path:
-    """A database that the first version wrote, with one long run in it."""
-    with looking(file) as writer:
-        writer.executescript(Path(__file__).with_name("version1.sql").read_text("utf-8"))
-    return file
-
-
-def test_version_1_comes_to_have_every_table_column_and_view(version1: Path) -> None:
-    Store(version1).close()
-    fresh = version1.with_name("fresh.db")
-    Store(fresh).close()
-    assert columns(version1) == columns(fresh)
-    assert {name for name, _ in described(version1)} == {name for name, _ in described(fresh)}
-
-
-def test_a_run_of_version_1_can_be_seen_as_it_was(version1: Path) -> None:
-    """As far as its rows tell: its turns and calls were not written down at each transition."""
-    with closing(Store(version1)) as store:
-        assert store.load(1).run.answer == "Paid."
-    with looking(version1) as reader:
-        counts = reader.execute("SELECT turns, tool_calls FROM transition ORDER BY seq").fetchall()
-        [first] = reader.execute("SELECT sets FROM transition WHERE sets IS NOT NULL").fetchall()
-        versions = reader.execute("SELECT call, seq, status FROM call_version").fetchall()
-    turns = [0, *[1] * 9, 2, 3, 3, 3, 3, 4]
-    assert counts == list(zip(turns, [0, *[3] * 10, *[4] * 5], strict=True))
-    assert first == ('{"model":null,"max_turns":5,"max_tool_calls":50}',)
-    assert versions == [(2, 5, "in_doubt"), (2, 6, "waiting"), (2, 8, "running")]

@@ -1,6 +1,5 @@
 """A database as the first release left it still opens, and its runs go on."""
 
-import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,10 +13,12 @@ from stepwell import Agent, Engine, Reply, ScriptedModel
 from stepwell.store import Store, check, schema
 from tests.engines import AT_ONCE
 from tests.store.stepping import WORKFLOW
-from tests.store.test_schema import described
+from tests.store.test_schema import columns, described, looking
 
 # When its runs were left; what it asks a person expires seven days later.
 THEN = "2026-12-01T09:00:30Z"
+# The number of one with a call in doubt, an edit, a lost model call, a cap and a raise.
+LONG = 8
 STATES = {
     "done": "done",
     "parked": "awaiting_approval",
@@ -26,6 +27,7 @@ STATES = {
     "stuck": "dispatching",
     "waiting": "awaiting_model",
     "cancelled": "cancelled",
+    "long": "done",
 }
 
 
@@ -48,17 +50,13 @@ def engine(old: Path) -> Iterator[Engine]:
         yield opened
 
 
-def columns_sorted(schema_: list[Any]) -> list[Any]:
-    """Added columns stand last, and nothing depends on their order."""
-    return [(name, sorted(re.split(r",\s*", sql or ""))) for name, sql in schema_]
-
-
 def test_it_becomes_what_a_fresh_one_is(old: Path, tmp_path: Path) -> None:
     fresh = tmp_path / "fresh.db"
     Store(fresh).close()
     with closing(Store(old)) as store:
         assert store.backup == old.with_name("old.db.v1.backup")
     assert schema.version(old) == schema.newest()
+    assert columns(old) == columns(fresh)
     assert {name for name, _ in described(old)} == {name for name, _ in described(fresh)}
     assert check.problems(old) == []
 
@@ -82,3 +80,21 @@ def test_its_runs_go_on(engine: Engine, key: str) -> None:
     more = {"max_turns": 1} if key == "capped" else {}
     assert engine.resume(run, **more).state == "done"
     assert engine.get(run).answer == "Well."
+
+
+def test_a_long_run_of_it_can_be_seen_as_it_was(old: Path) -> None:
+    """As far as its rows tell: its turns and calls were not written down at each transition."""
+    with closing(Store(old)) as store:
+        assert store.load(LONG).run.answer == "Paid."
+    with looking(old) as reader:
+
+        def read(query: str) -> list[Any]:
+            return reader.execute(f"{query} ORDER BY seq", (LONG,)).fetchall()
+
+        counts = read("SELECT turns, tool_calls FROM transition WHERE run = ?")
+        [first] = read("SELECT sets FROM transition WHERE run = ? AND sets IS NOT NULL")
+        versions = read("SELECT call, seq, status FROM call_version WHERE run = ?")
+    turns = [0, *[1] * 9, 2, 3, 3, 3, 3, 4]
+    assert counts == list(zip(turns, [0, *[3] * 10, *[4] * 5], strict=True))
+    assert first == ('{"model":null,"max_turns":5,"max_tool_calls":50}',)
+    assert versions == [(2, 5, "in_doubt"), (2, 6, "waiting"), (2, 8, "running")]

@@ -24,6 +24,8 @@ CREATE TABLE approval (
 
 ;
 INSERT INTO "approval" VALUES(2,1,2,'approval','pending','2a9c5a2d26b87e0e732fa5bb6f96946ff47a32c7977443d1d3164325d473e358',0,1796115600000,4,1796720400000,NULL,NULL,NULL,NULL);
+INSERT INTO "approval" VALUES(8,1,2,'in_doubt','approved','40b1ecb4f10de7cd83f5bb53be6a90eb95ae168f78a2b16a0407fe1d0bc9e130',0,1796040001000,5,NULL,1796040001000,6,'bob',NULL);
+INSERT INTO "approval" VALUES(8,2,3,'approval','approved','988f7cdb8dd950ef2ad0cac6f527aefc043ad8f094d3cdb3c25491f9f2210972',0,1796040001000,5,1796644801000,1796040001000,7,'bob',NULL);
 CREATE TABLE call (
 	run INTEGER NOT NULL, 
 	number INTEGER NOT NULL, 
@@ -52,6 +54,10 @@ INSERT INTO "call" VALUES(2,1,'call_1','look','{"q":"Ann"}',NULL,'ok','{"ok":tru
 INSERT INTO "call" VALUES(2,2,'call_2','wire','{"amount":5}',NULL,'waiting',NULL,2,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
 INSERT INTO "call" VALUES(4,1,'call_1','look','{"q":"y"}',NULL,'ok','{"ok":true,"result":"yyy"}',2,2,NULL,NULL,3,1,7,NULL);
 INSERT INTO "call" VALUES(5,1,'call_1','look','{"q":"z"}',NULL,'running',NULL,2,2,NULL,NULL,NULL,1,NULL,NULL);
+INSERT INTO "call" VALUES(8,1,'call_1','look','{"q":"x"}',NULL,'ok','{"ok":true,"result":"found"}',2,2,NULL,NULL,3,1,7,NULL);
+INSERT INTO "call" VALUES(8,2,'call_2','pay','{"amount":5}',NULL,'ok','{"ok":true,"result":"paid"}',2,2,8,NULL,9,4,7,NULL);
+INSERT INTO "call" VALUES(8,3,'call_3','wire','{"amount":6}','{"amount":4}','ok','{"ok":true,"result":"wired","edited_arguments":{"amount":4}}',2,8,NULL,NULL,10,4,7,NULL);
+INSERT INTO "call" VALUES(8,4,'call_4','look','{"q":"y"}',NULL,'ok','{"ok":true,"result":"seen"}',12,12,NULL,NULL,13,6,7,NULL);
 CREATE TABLE full_result (
 	number INTEGER NOT NULL, 
 	run INTEGER NOT NULL, 
@@ -88,6 +94,10 @@ INSERT INTO "message" VALUES(5,1,1,'user','Half way',NULL,NULL,NULL);
 INSERT INTO "message" VALUES(5,2,2,'assistant','',NULL,NULL,NULL);
 INSERT INTO "message" VALUES(6,1,1,'user','Not begun',NULL,NULL,NULL);
 INSERT INTO "message" VALUES(7,1,1,'user','Never mind',NULL,NULL,NULL);
+INSERT INTO "message" VALUES(8,1,1,'user','Pay Ann',NULL,NULL,NULL);
+INSERT INTO "message" VALUES(8,2,2,'assistant','Looking.',NULL,NULL,NULL);
+INSERT INTO "message" VALUES(8,3,12,'assistant','',NULL,NULL,NULL);
+INSERT INTO "message" VALUES(8,4,16,'assistant','Paid.',NULL,NULL,NULL);
 CREATE TABLE note (
 	run INTEGER NOT NULL, 
 	number INTEGER NOT NULL, 
@@ -100,6 +110,7 @@ CREATE TABLE note (
 
 ;
 INSERT INTO "note" VALUES(1,1,3,'one note');
+INSERT INTO "note" VALUES(8,1,10,'a note');
 CREATE TABLE run (
 	number INTEGER NOT NULL, 
 	id VARCHAR NOT NULL, 
@@ -143,6 +154,7 @@ INSERT INTO "run" VALUES(4,'01M8RDA4M0X0AP1FWEYZHQBXRW','w','capped',NULL,NULL,'
 INSERT INTO "run" VALUES(5,'01M8RDA4M0X0AP1FWEYZHQBXRX','w','stuck',NULL,NULL,'park','dispatching',2,1,1,NULL,1,1796115630000,10,50,1,1,0,0,0,NULL,0,'76645658',NULL,NULL,NULL,1796115600000,1796115600000,NULL);
 INSERT INTO "run" VALUES(6,'01M8RDA4M0X0AP1FWEYZHQBXRY','w','waiting',NULL,NULL,'park','awaiting_model',1,0,1,NULL,NULL,NULL,10,50,0,0,0,0,0,0,1,'76645658',NULL,NULL,NULL,1796115600000,1796115600000,NULL);
 INSERT INTO "run" VALUES(7,'01M8RDA4M0X0AP1FWEYZHQBXRZ','w','cancelled',NULL,NULL,'park','cancelled',2,0,1,NULL,NULL,NULL,10,50,0,0,0,0,0,0,0,'76645658',NULL,'{"type":"cancelled","message":"Cancelled by ann."}',NULL,1796115600000,1796115600000,1796115600000);
+INSERT INTO "run" VALUES(8,'01M8P570G0EZJWNT072NVBRYNW','w','long','ann',NULL,'park','done',16,7,1,NULL,NULL,NULL,5,50,4,4,30,1,5,NULL,0,'76645658','Paid.',NULL,NULL,1796040000000,1796040001000,1796040001000);
 CREATE TABLE transition (
 	run INTEGER NOT NULL, 
 	seq INTEGER NOT NULL, 
@@ -186,6 +198,22 @@ INSERT INTO "transition" VALUES(5,2,1796115600000,'request_tools','awaiting_mode
 INSERT INTO "transition" VALUES(6,1,1796115600000,'start',NULL,'awaiting_model',NULL,NULL,0,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
 INSERT INTO "transition" VALUES(7,1,1796115600000,'start',NULL,'awaiting_model',NULL,NULL,0,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
 INSERT INTO "transition" VALUES(7,2,1796115600000,'cancel','awaiting_model','cancelled','ann',NULL,0,1,'76645658',NULL,NULL,NULL,NULL,NULL,'{"type":"cancelled","message":"Cancelled by ann."}');
+INSERT INTO "transition" VALUES(8,1,1796040000000,'start',NULL,'awaiting_model','ann',NULL,0,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(8,2,1796040000000,'request_tools','awaiting_model','dispatching',NULL,1,1,1,'76645658','scripted:test',10,1,2,1000000000,NULL);
+INSERT INTO "transition" VALUES(8,3,1796040001000,'call_finished','dispatching','dispatching',NULL,1,1,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(8,4,1796040001000,'retry','dispatching','dispatching',NULL,NULL,2,2,'76645658',NULL,NULL,NULL,NULL,NULL,'{"type":"worker_lost","message":"The process that drove this run was lost in dispatching (attempt 1 of 5)."}');
+INSERT INTO "transition" VALUES(8,5,1796040001000,'ask','dispatching','awaiting_approval',NULL,1,3,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(8,6,1796040001000,'decision','awaiting_approval','awaiting_approval','bob',NULL,3,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(8,7,1796040001000,'decided','awaiting_approval','dispatching','bob',NULL,3,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(8,8,1796040001000,'start_calls','dispatching','dispatching',NULL,1,4,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(8,9,1796040001000,'call_finished','dispatching','dispatching',NULL,1,4,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(8,10,1796040001000,'results_ready','dispatching','awaiting_model',NULL,1,4,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(8,11,1796040001000,'retry','awaiting_model','awaiting_model',NULL,NULL,5,2,'76645658',NULL,NULL,NULL,NULL,NULL,'{"type":"worker_lost","message":"The process that drove this run was lost in awaiting_model (attempt 1 of 5)."}');
+INSERT INTO "transition" VALUES(8,12,1796040001000,'request_tools','awaiting_model','dispatching',NULL,1,6,1,'76645658','scripted:test',20,0,3,NULL,NULL);
+INSERT INTO "transition" VALUES(8,13,1796040001000,'results_ready','dispatching','awaiting_model',NULL,1,6,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(8,14,1796040001000,'cap','awaiting_model','capped',NULL,1,6,1,'76645658',NULL,NULL,NULL,NULL,NULL,'{"type":"max_turns","message":"Stopped unfinished: the limit of 3 model calls (max_turns) was reached."}');
+INSERT INTO "transition" VALUES(8,15,1796040001000,'top_up','capped','awaiting_model','bob',NULL,6,1,'76645658',NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "transition" VALUES(8,16,1796040001000,'answer','awaiting_model','done',NULL,1,7,1,'76645658','scripted:test',0,0,0,NULL,NULL);
 CREATE TABLE worker (
 	number INTEGER NOT NULL, 
 	host VARCHAR NOT NULL, 
