@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 from engines import AT_ONCE, Till, lose, opened
 from freezegun import freeze_time
+from processes import python
 
 from stepwell import ProviderError, Reply
 from stepwell.messages import Usage
@@ -63,7 +64,7 @@ def test_the_line_says_what_a_run_came_to(make, ends):
         run = engine.resume(run.id)
     assert ends() == [
         (
-            "INFO",
+            "ERROR",
             {
                 "run": run.id,
                 "state": "done",
@@ -174,7 +175,7 @@ def test_a_long_question_is_cut_and_nothing_a_terminal_obeys_is_said(make, ends,
 
 
 def test_nothing_is_read_where_nobody_listens(make, ends, caplog, monkeypatch):
-    caplog.set_level(logging.WARNING, "stepwell.runs")
+    caplog.set_level(logging.CRITICAL, "stepwell.runs")
     engine = make(Reply("done"))
     monkeypatch.setattr(story, "_STORY", None)
     engine.run("w", "Go.")
@@ -187,3 +188,18 @@ def test_a_line_that_cannot_be_made_harms_no_run(make, ends, caplog, monkeypatch
     assert engine.run("w", "Go.").answer == "done"
     assert ends() == []
     assert "was not logged" in caplog.text
+
+
+def test_python_prints_nothing_by_itself_for_an_application_without_logging(tmp_path):
+    code = """
+import sys
+from stepwell import Agent, Engine, ProviderError, ScriptedModel
+model = ScriptedModel([ProviderError("401", kind="authentication")])
+with Engine(sys.argv[1], workflows=[Agent("w", model=model)]) as engine:
+    assert engine.run("w", "Go.").state == "failed"
+"""
+    with (tmp_path / "stderr").open("w+") as stderr:
+        process = python("-c", code, tmp_path / "runs.db", stderr=stderr)
+        process.communicate(timeout=60)
+        stderr.seek(0)
+        assert (process.returncode, stderr.read()) == (0, "")

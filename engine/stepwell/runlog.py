@@ -13,8 +13,6 @@ from stepwell.records import RunRow
 from stepwell.store import Store, story
 
 log = logging.getLogger("stepwell.runs")
-# Python would print warnings of a library by itself where an application has set up no logging.
-log.addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +20,7 @@ class RunLog:
     """Logs the ends of runs that this process records.
 
     Attributes:
-        warn_cost, warn_turns: a run that needed more is a warning; one that failed is an error.
+        warn_cost, warn_turns: a run that needed more is a warning; one with errors is an error.
     """
 
     store: Store
@@ -32,18 +30,18 @@ class RunLog:
     def recorded(self, change: Change) -> None:
         """A transition was committed: where it ends its run, say what that came to."""
         run = change.run
-        level = self._level(run)
-        if run.state in LIVE or not log.isEnabledFor(level):
+        # Python itself would print warnings of a library where an application set up no logging.
+        if run.state in LIVE or not (log.hasHandlers() and log.isEnabledFor(logging.ERROR)):
             return
         try:
             with self.store.reading() as connection:
                 told = story.of(connection, run.number, run.seq)
-            log.log(level, "%s", json.dumps(_line(run, told)))
+            log.log(self._level(run, told), "%s", json.dumps(_line(run, told)))
         except Exception:  # what is said of a run is no part of it
             logging.getLogger("stepwell").exception("The end of run %s was not logged.", run.id)
 
-    def _level(self, run: RunRow) -> int:
-        if run.state is State.FAILED:
+    def _level(self, run: RunRow, told: story.Story) -> int:
+        if run.state is State.FAILED or told.errors:
             return logging.ERROR
         used = run.used
         is_much = used.turns > self.warn_turns or (used.cost or 0) > self.warn_cost
