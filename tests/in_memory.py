@@ -1,6 +1,5 @@
 """A run in memory, taken step by step: changes are applied as the store does it, without a store."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -118,7 +117,7 @@ class InMemory:
         """Another driver has the run from here on."""
         until = self.now + timedelta(seconds=30)
         fence = self.run.fence + 1
-        self.snapshot.run = replace(self.run, owner=fence, lease_until=until, fence=fence)
+        self.snapshot.run = self.run._replace(owner=fence, lease_until=until, fence=fence)
         self.snapshot.driven_since, self.snapshot.offer = self.now, self.offer
 
     def crash(self) -> Change:

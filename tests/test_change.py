@@ -1,6 +1,5 @@
 """What every transition does to a run, and how a run is ended before its answer."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -63,14 +62,14 @@ def test_a_transition_that_the_table_does_not_have_is_refused():
 )
 def test_progress_resets_the_attempts(trigger, attempt):
     run = a_run()
-    run.snapshot.run = replace(run.run, attempt=3)
+    run.snapshot.run = run.run._replace(attempt=3)
     assert change(run.snapshot, trigger, NOW).run.attempt == attempt
 
 
 def test_starting_calls_is_no_progress():
     run = a_run()
     run.asks(("pay", {"amount": 1}))
-    run.snapshot.run = replace(run.run, attempt=3)
+    run.snapshot.run = run.run._replace(attempt=3)
     assert change(run.snapshot, Trigger.START_CALLS, NOW).run.attempt == 3
 
 

@@ -1,6 +1,5 @@
 """The one thing that a run needs next, from its snapshot alone."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -128,14 +127,14 @@ def test_a_requested_cancel_comes_before_everything_else(steps):
     run = InMemory(agent())
     if steps:
         run.asks(*steps)
-    run.snapshot.run = replace(run.run, cancel_requested="ann", not_before=NOW + timedelta(hours=1))
+    run.snapshot.run = run.run._replace(cancel_requested="ann", not_before=NOW + timedelta(hours=1))
     change = run.command().change
     assert (change.trigger, change.by) == ("cancel", "ann")
 
 
 def test_a_run_that_is_to_be_summarised_goes_on_without_for_now():
     run = InMemory(agent())
-    run.snapshot.run = replace(run.run, state=State.SUMMARISING)
+    run.snapshot.run = run.run._replace(state=State.SUMMARISING)
     assert run.command().change.trigger == "summary_skipped"
 
 

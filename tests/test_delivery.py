@@ -1,6 +1,5 @@
 """What is sent to a run: taken at a safe moment, after all results, once, and by no other's mistake."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -208,6 +207,6 @@ def test_a_pipeline_takes_raises_but_no_words():
     send(run, message(1), top_up(2, max_turns=1))
     assert isinstance(run.settle(), AskModel)
     assert last(run) == ("deliver", "bob", (2,))
-    run.snapshot.run = replace(run.run, state="done")
+    run.snapshot.run = run.run._replace(state="done")
     assert decide(asks, run.snapshot, run.now) == Finish()
     assert woken(run) is None

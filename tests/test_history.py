@@ -1,7 +1,7 @@
 """A run as it was after any of its transitions: what its rows tell, against what was live then."""
 
 import copy
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -28,7 +28,7 @@ FLEETING = {
 
 
 def lasting(run):
-    return replace(run, **dict.fromkeys(FLEETING & set(run.__slots__)))
+    return run._replace(**dict.fromkeys(FLEETING & set(run._fields)))
 
 
 def as_told(snapshot):

@@ -1,6 +1,5 @@
 """What starts a run, and what people and recovery change in one from outside (C22)."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -231,7 +230,7 @@ def test_a_last_attempt_that_is_lost_closes_its_calls():
     run = InMemory(agent())
     run.asks(PAY, ("look", {"q": "a"}))
     for _ in range(4):
-        run.snapshot.run = replace(run.run, attempt=run.run.attempt + 1)
+        run.snapshot.run = run.run._replace(attempt=run.run.attempt + 1)
     run.crash()
     assert (run.state, run.statuses) == ("failed", ["unknown", "unknown"])
     run.resume()
@@ -279,7 +278,7 @@ def test_an_interrupted_driver_gives_the_run_back_without_using_up_an_attempt():
 
 def test_the_story_of_a_lost_worker():
     run = InMemory(agent())
-    run.snapshot.run = replace(run.run, state=State.DISPATCHING, attempt=2)
+    run.snapshot.run = run.run._replace(state=State.DISPATCHING, attempt=2)
     fault = lost_worker(run.snapshot, RetryPolicy(attempts=3))
     assert fault.type == "worker_lost"
     assert "lost in dispatching (attempt 2 of 3)" in fault.message

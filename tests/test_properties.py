@@ -357,7 +357,7 @@ class Journey:
             self.apply(cancel(self.snapshot, "bob", self.run.now), driven=False)
 
     def request_cancel(self):
-        self.snapshot.run = replace(self.row, cancel_requested="bob")
+        self.snapshot.run = self.row._replace(cancel_requested="bob")
 
     # -- what always holds
 
@@ -486,7 +486,7 @@ class StoredJourney(Journey):
         self.store = store
         [first] = self.run.history
         self.run.snapshot.run = store.begin(
-            replace(first, run=replace(first.run, id=str(ULID())))
+            replace(first, run=first.run._replace(id=str(ULID())))
         ).run
         self.claim()
 
@@ -515,7 +515,7 @@ class StoredJourney(Journey):
         claimed, fence = self.try_to_claim(), self.row.fence + 1
         assert claimed is not None
         mine = {"owner": claimed.run.owner, "lease_until": claimed.run.lease_until}
-        assert claimed.run == replace(self.row, fence=fence, **mine)
+        assert claimed.run == self.row._replace(fence=fence, **mine)
         self.run.snapshot = claimed
         self.mailed.clear()
 

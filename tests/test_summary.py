@@ -318,7 +318,7 @@ def test_the_summary_is_paid_for_and_counted():
 def test_the_last_model_call_is_not_spent_on_a_summary():
     run = full()
     turns = run.run.used.turns + 1
-    run.snapshot.run = replace(run.run, max_turns=turns)
+    run.snapshot.run = run.run._replace(max_turns=turns)
     run.settle()
     assert run.history[-1].trigger == "summary_skipped"
     assert run.state == "awaiting_model"

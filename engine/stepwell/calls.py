@@ -52,23 +52,25 @@ def _line(
     workflow: Workflow, snapshot: Snapshot, wanted: ToolCall, number: int, taken: set[str]
 ) -> Call:
     name, own_id = clean(wanted.name), clean(wanted.id)
+    tool = workflow.toolbox.get(name)
+    arguments: Any
+    wrong = None
+    try:
+        arguments = (tool.parameters.normalise if tool else parse)(wanted.arguments)
+    except ArgumentsError as error:
+        arguments, wrong = _as_sent(wanted.arguments), error
     line = Call(
         number=number,
         provider_id=_unique(own_id, number, snapshot.ids, taken),
         tool=name,
-        arguments=_as_sent(wanted.arguments),
+        arguments=arguments,
         status=CallStatus.WAITING,
         requested_seq=snapshot.run.seq + 1,
     )
-    tool = workflow.toolbox.get(name)
-    try:
-        read = tool.parameters.normalise if tool else parse
-        return replace(line, arguments=read(wanted.arguments))
-    except ArgumentsError as error:
-        if tool is None:
-            return line  # triage answers with the names of the tools there are
-        outcome = failure("invalid_arguments", error.message, error.hint)
-        return end(line, CallStatus.ERROR, outcome, line.requested_seq)
+    if wrong is None or tool is None:  # triage answers with the names of the tools there are
+        return line
+    outcome = failure("invalid_arguments", wrong.message, wrong.hint)
+    return end(line, CallStatus.ERROR, outcome, line.requested_seq)
 
 
 def _unique(own_id: str, number: int, before: Container[str], here: set[str]) -> str:
@@ -185,8 +187,7 @@ def finish(
         outcome = outcome | {"edited_arguments": call.edited}
     shown = sum(len(dumps(other.outcome)) for other in snapshot.batch.values() if other.outcome)
     outcome, full = cut(outcome, min(limit, max(SHORTEST_CUT, BATCH_CHARACTERS - shown)))
-    ended = end(call, status, outcome, snapshot.run.seq + 1)
-    return replace(ended, full_result=full, ms=ms)
+    return end(call, status, outcome, snapshot.run.seq + 1, full_result=full, ms=ms)
 
 
 def reconciled(

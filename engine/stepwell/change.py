@@ -95,7 +95,7 @@ def change(
     after["reserved_turns"] = 1 if state in _ASKS_A_MODEL and spent < limit else 0
     if "fence" not in columns:  # else its driver is gone, nobody knows since when
         after["active_ms"] = active_ms(snapshot, now)
-    run = replace(before, **after)
+    run = before._replace(**after)
     if "reserved_cost" not in columns and is_metered(run, snapshot):
         run = _reserving(run, snapshot, messages, calls)
     return Change(
@@ -147,7 +147,7 @@ def _reserving(
     found = reserve(run, snapshot, coming)
     if isinstance(found, Fault):  # no call follows
         return run
-    return replace(run, reserved_tokens=found.tokens, reserved_cost=found.cost)
+    return run._replace(reserved_tokens=found.tokens, reserved_cost=found.cost)
 
 
 def cap(
@@ -216,6 +216,6 @@ def _closed(call: Call, reason: Fault, seq: int, *, begun: bool) -> Call:
     return end(call, CallStatus.UNKNOWN, failure(reason.type, text), seq)
 
 
-def end(call: Call, status: CallStatus, outcome: Envelope, seq: int) -> Call:
-    """This call, ended by transition `seq`."""
-    return replace(call, status=status, outcome=outcome, finished_seq=seq)
+def end(call: Call, status: CallStatus, outcome: Envelope, seq: int, **more: Any) -> Call:
+    """This call, ended by transition `seq`; `more` are other columns of it."""
+    return replace(call, status=status, outcome=outcome, finished_seq=seq, **more)

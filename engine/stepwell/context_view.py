@@ -22,7 +22,7 @@ def context(workflow: Workflow, snapshot: Snapshot, now: datetime) -> ContextVie
         snapshot: the run at the transition in question, with its offer.
         now: the time.
     """
-    run = replace(snapshot.run, not_before=None, cancel_requested=None)
+    run = snapshot.run._replace(not_before=None, cancel_requested=None)
     command = decide(workflow, replace(snapshot, run=run), now)
     asked = command if isinstance(command, AskModel) else None
     request = asked.request if asked else _would_be(workflow, snapshot)

@@ -71,7 +71,7 @@ def _take(
     ]
     columns: dict[str, Any] = dict(limits)
     for entry in entries:
-        columns |= raised_limits(replace(run, **columns), entry.amounts)
+        columns |= raised_limits(run._replace(**columns), entry.amounts)
     who = ", ".join(dict.fromkeys(entry.by for entry in entries if entry.by)) or None
     taken = change(snapshot, trigger, now, by=who, messages=messages, columns=columns)
     return replace(taken, delivered=tuple(entry.number for entry in entries))

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from stepwell import clock
@@ -87,7 +87,7 @@ class Driver:
         Raises:
             StoreError: what came of an effect could not be recorded while the lease was held.
         """
-        run = snapshot.run = replace(snapshot.run, digest=workflow.digest)
+        run = snapshot.run = snapshot.run._replace(digest=workflow.digest)
         lease = self.leases.hold(run.number, run.fence, run.lease_until or self.leases.until())
 
         def late(call: int, done: Dispatched) -> None:
@@ -160,7 +160,7 @@ class Driver:
         if lease.lost and snapshot.run.owner is not None:
             raise LeaseLost(f"Run {snapshot.run.id} was taken over; nothing more was begun.")
         if lease.cancel_requested is not None:
-            snapshot.run = replace(snapshot.run, cancel_requested=lease.cancel_requested)
+            snapshot.run = snapshot.run._replace(cancel_requested=lease.cancel_requested)
         return True
 
     def _perform(

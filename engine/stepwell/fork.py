@@ -107,8 +107,7 @@ def fork(
     asks_model = state is State.AWAITING_MODEL and run.max_turns > 0
     return Change(
         before=None,
-        run=replace(
-            run,
+        run=run._replace(
             state=state,
             not_before=min((a.expires_at for a in approvals if a.expires_at), default=None),
             reserved_turns=int(asks_model),

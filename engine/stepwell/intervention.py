@@ -293,6 +293,6 @@ def _let_expire(snapshot: Snapshot, now: datetime, columns: dict[str, Any]) -> C
     """A parked run is driven only to let its questions expire: whoever gives it back does that."""
     expired = expire(snapshot, now)
     if expired is not None:
-        return replace(expired, run=replace(expired.run, **columns))
+        return replace(expired, run=expired.run._replace(**columns))
     deadline = {"not_before": snapshot.run.not_before}  # the clock has been set back since
     return change(snapshot, Trigger.DECISION, now, columns=columns | deadline)

@@ -44,7 +44,7 @@ class Mask:
         run, hide = change.run, self.value
         return replace(
             change,
-            run=replace(run, answer=hide(run.answer), error=self._fault(run.error)),
+            run=run._replace(answer=hide(run.answer), error=self._fault(run.error)),
             error=self._fault(change.error),
             messages=tuple(
                 replace(m, text=hide(m.text), reasoning=hide(m.reasoning), raw=hide(m.raw))

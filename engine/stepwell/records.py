@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepwell.envelope import Envelope
 from stepwell.machine import CallStatus, State
@@ -95,9 +95,8 @@ class Fault:
         return {"type": self.type, "message": self.message}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow:
-    """One run's own columns.
+class RunRow(NamedTuple):
+    """One run's own columns: a tuple, for that is replaced at every transition and is cheapest.
 
     Attributes:
         number: the key inside the database; `id` is the public ULID.

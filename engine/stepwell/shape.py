@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from pydantic import BaseModel
@@ -83,6 +84,7 @@ class Shape:
     def __init__(self, schema: Schema, defs: Mapping[str, Any] | None = None) -> None:
         self._defs = schema.get("$defs", {}) if defs is None else defs
         self.alternatives: tuple[Schema, ...] = tuple(self._flat(schema, set()))
+        self._children: dict[str | int | None, Shape] = {}
 
     def _flat(self, schema: Any, seen: set[str]) -> Iterator[Schema]:
         if not isinstance(schema, dict):  # `true`: anything
@@ -101,27 +103,42 @@ class Shape:
         if not inner:
             yield schema
 
-    @property
+    @cached_property
     def kinds(self) -> frozenset[str]:
         """The JSON types that may stand here."""
         return frozenset().union(*map(_kinds, self.alternatives))
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """The names that an object here may have."""
         return list(
             dict.fromkeys(n for one in self.alternatives for n in one.get("properties", ()))
         )
 
-    @property
+    @cached_property
     def choices(self) -> list[Any]:
         """The values that are listed one by one."""
         return [choice for one in self.alternatives for choice in _choices(one) or ()]
 
     def child(self, key: str | int) -> "Shape":
-        """The place one step further in."""
-        found = [_step(one, key) for one in self.alternatives]
-        return Shape({"anyOf": [inner for inner in found if inner is not None]}, self._defs)
+        """The place one step further in. Kept: every call of a tool asks for the same few."""
+        kept = self._same_as(key)
+        if kept not in self._children:
+            found = [_step(one, key) for one in self.alternatives]
+            inner = {"anyOf": [schema for schema in found if schema is not None]}
+            self._children[kept] = Shape(inner, self._defs)
+        return self._children[kept]
+
+    def _same_as(self, key: str | int) -> str | int | None:
+        """One for all keys that lead to the same place, or a model's inventions would fill it."""
+        if isinstance(key, str):
+            return key if key in self.names else None
+        return min(key, self._prefix)
+
+    @cached_property
+    def _prefix(self) -> int:
+        """How many items of an array have places of their own."""
+        return max((len(one.get("prefixItems", ())) for one in self.alternatives), default=0)
 
     def takes_exactly(self, value: float) -> bool:
         """Whether a number or boolean fits without passing for another type.
@@ -139,9 +156,13 @@ class Shape:
 
     def takes_text(self, value: str) -> bool:
         """Whether a text fits: where only times may stand, one that begins like ISO 8601."""
+        return not self._forms or any(not form or form.match(value) for form in self._forms)
+
+    @cached_property
+    def _forms(self) -> list[re.Pattern[str] | None]:
+        """How the texts begin that may stand here; None for any."""
         texts = [one for one in self.alternatives if "string" in _kinds(one)]
-        forms = [_TIMES.get(one.get("format", "")) for one in texts]
-        return not forms or any(form is None or form.match(value) for form in forms)
+        return [_TIMES.get(one.get("format", "")) for one in texts]
 
 
 def _choices(schema: Schema) -> list[Any] | None:

@@ -86,7 +86,7 @@ def test_one_who_is_not_up_to_date_writes_nothing(
 ) -> None:
     change = run.replied(("look", {"q": "a"}))
     assert change.before
-    stale = replace(change, before=replace(change.before, **past))
+    stale = replace(change, before=change.before._replace(**past))
     before = run.copy()
     with nothing_written, pytest.raises(LeaseLost, match="has moved on"):
         run.record(stale)

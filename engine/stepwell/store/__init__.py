@@ -81,7 +81,7 @@ class Store(Database):
             KeyConflict: its workflow has a run with this key already.
         """
         if until is not None:
-            owned = replace(change.run, owner=self.worker(), fence=1, lease_until=until)
+            owned = change.run._replace(owner=self.worker(), fence=1, lease_until=until)
             change = replace(change, run=owned)
         stored = self.mask.change(change)
         begun = _value(self.write(lambda cursor: record.begin(cursor, stored, None)))

@@ -1,7 +1,6 @@
 """Writing transitions: what one change commits, guarded by the fence and the sequence number."""
 
 import sqlite3
-from dataclasses import replace
 
 from sqlalchemy import Boolean, bindparam, case, null, update
 
@@ -126,7 +125,7 @@ def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> Record
     ((cancel_requested, was_sent),) = found
     entries = inbox.waiting(cursor.execute, before.number) if was_sent else ()
     if cancel_requested != after.cancel_requested:
-        after = replace(after, cancel_requested=cancel_requested)
+        after = after._replace(cancel_requested=cancel_requested)
     return after, entries
 
 
@@ -146,7 +145,7 @@ def begin(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow 
 def insert_run(cursor: sqlite3.Cursor, new: RunRow) -> RunRow:
     """Write a run's own row: the run with the number that it was given."""
     ((number,),) = _INSERT_RUN.execute(cursor, rows.run_values(new)).fetchall()
-    return replace(new, number=number)
+    return new._replace(number=number)
 
 
 def append(cursor: sqlite3.Cursor, change: Change, number: int, worker: int | None) -> None:

@@ -84,7 +84,7 @@ def run_values(run: RunRow) -> dict[str, Any]:
 
 def run_row(row: Row) -> RunRow:
     """A run as it is stored."""
-    columns: dict[str, Any] = {k: row[k] for k in RunRow.__slots__ if k in row}
+    columns: dict[str, Any] = {k: row[k] for k in RunRow._fields if k in row}
     return RunRow(
         **columns
         | {
