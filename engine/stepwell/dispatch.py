@@ -1,8 +1,10 @@
-"""Runs the calls of one driven run, each on its own thread. Whatever a tool does, it has an end."""
+"""Runs the calls of one driven run. Whatever a tool does, its call has an end."""
 
 import inspect
 import logging
 import math
+import os
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -14,6 +16,7 @@ from typing import Any, overload
 
 from stepwell import clock, threads
 from stepwell.background import Raised, submit, suspect
+from stepwell.caller import Superseded
 from stepwell.envelope import Envelope, Unserialisable, clean, failure, jsonable, success
 from stepwell.errors import ArgumentsError, StepwellError
 from stepwell.machine import CallStatus
@@ -55,6 +58,7 @@ class Dispatcher:
     def __init__(self, on_late: OnLate) -> None:
         self._on_late = on_late
         self._jobs: dict[int, _Job] = {}
+        self._here: _Job | None = None
         self._finished: SimpleQueue[_Job] = SimpleQueue()
 
     @property
@@ -65,12 +69,41 @@ class Dispatcher:
     def start(
         self, number: int, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> None:
-        """Begin one call; its outcome comes from `next`."""
+        """Begin one call on a thread of its own; its outcome comes from `next`."""
         if number in self._jobs:
             raise ValueError(f"call {number} is running")
-        job = _Job(number, tool, arguments, context, self._finished, self._on_late)
+        job = _Job(number, tool, arguments, context, self._on_late)
         self._jobs[number] = job
-        job.start()
+        job.start(self._finished)
+
+    def call_here(
+        self, number: int, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
+    ) -> Dispatched:
+        """Run one call in this thread, while another one looks whether it takes too long.
+
+        Raises:
+            Superseded: it was `lost`; or the tool has forked, and this is the child.
+        """
+        job, process = _Job(number, tool, arguments, context, self._on_late), os.getpid()
+        self._here = job
+        copy_context().run(job.work)
+        if os.getpid() != process or not job.has_arrived:
+            raise Superseded
+        self._here = None
+        return job.done
+
+    def left(self) -> float:
+        """Seconds until what `call_here` is in the middle of takes too long, for another thread."""
+        job = self._here
+        return math.inf if job is None else job.deadline - clock.monotonic()
+
+    def lost(self) -> tuple[int, Dispatched] | None:
+        """That call given up, if it takes too long; for another thread."""
+        job = self._here
+        if job is None or job.deadline > clock.monotonic() or not job.drop():
+            return None
+        self._here = None
+        return job.number, job.given_up()
 
     @overload
     def next(self) -> tuple[int, Dispatched]: ...
@@ -91,7 +124,8 @@ class Dispatcher:
             late = [job for job in self._jobs.values() if job.deadline <= now]
             if late:
                 del self._jobs[late[0].number]
-                return late[0].number, late[0].give_up()
+                late[0].drop()
+                return late[0].number, late[0].given_up()
             if now >= patience:
                 return None
 
@@ -107,7 +141,7 @@ class Dispatcher:
 
     def abandon(self) -> None:
         """Stop waiting: async calls are cancelled, what the others come to comes too late."""
-        for job in self._jobs.values():
+        for job in [*self._jobs.values(), *filter(None, [self._here])]:
             job.drop()
         self._jobs.clear()
         with suppress(Empty):
@@ -125,33 +159,35 @@ class _Job:
         tool: Tool,
         arguments: Mapping[str, Any],
         context: ToolContext,
-        finished: "SimpleQueue[_Job]",
         on_late: OnLate,
     ) -> None:
         self.number = number
         self.done = Dispatched(CallStatus.ERROR, {}, (), 0)
         self._tool, self._arguments, self._context = tool, arguments, context
-        self._finished = finished
+        self._finished: SimpleQueue[_Job] | None = None
         self._on_late = on_late
         self._started = clock.monotonic()
         self.deadline = self._started + tool.timeout
-        self._dropped = False
+        self.has_arrived = False
+        self._settled = threading.Lock()  # taken once, by whichever comes first: outcome or drop
         self._awaited: Future[Any] | None = None
 
-    def start(self) -> None:
+    def start(self, finished: "SimpleQueue[_Job]") -> None:
+        self._finished = finished
         try:
-            threads.run(partial(copy_context().run, self._work))
+            threads.run(partial(copy_context().run, self.work))
         except RuntimeError as error:  # no thread to be had
             self._finish(CallStatus.ERROR, failure("not_started", f"The tool did not run: {error}"))
 
-    def drop(self) -> None:
-        self._dropped = True
+    def drop(self) -> bool:
+        """Wait for it no more. False if its outcome had arrived."""
+        is_first = self._settled.acquire(blocking=False)
         if self._awaited is not None:
             self._awaited.cancel()
+        return is_first
 
-    def give_up(self) -> Dispatched:
+    def given_up(self) -> Dispatched:
         """The outcome of a call that took too long."""
-        self.drop()
         if self._tool.is_async:
             suspect()
         late = f"The tool gave no result within {self._tool.timeout:g} seconds"
@@ -165,8 +201,8 @@ class _Job:
             outcome = failure("timeout", f"{late}; whether it had an effect is unknown.")
         return Dispatched(status, outcome, (), self._ms())
 
-    def _work(self) -> None:
-        if self._dropped:
+    def work(self) -> None:
+        if self._settled.locked():
             return
         try:
             ended = self._outcome()
@@ -177,9 +213,10 @@ class _Job:
 
     def _finish(self, status: CallStatus, outcome: Envelope) -> None:
         self.done = Dispatched(status, outcome, tuple(self._context.notes.added), self._ms())
-        if self._dropped:
+        self.has_arrived = self._settled.acquire(blocking=False)
+        if not self.has_arrived:
             self._on_late(self.number, self.done)
-        else:
+        elif self._finished is not None:
             self._finished.put(self)
 
     def _ms(self) -> int:
@@ -195,7 +232,7 @@ class _Job:
 
     def _await(self, awaitable: Awaitable[Any]) -> Any:
         self._awaited = submit(awaitable)
-        if self._dropped:
+        if self._settled.locked():
             self._awaited.cancel()
         result = self._awaited.result()
         if isinstance(result, Raised):

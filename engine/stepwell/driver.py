@@ -1,79 +1,44 @@
-"""Drives one run: decide, perform, record, until it waits or has ended."""
+"""Drives claimed runs, and gives them back where this process cannot go on."""
 
 import logging
 import random
 import signal
-import threading
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 
 from stepwell import clock
+from stepwell.caller import Caller
 from stepwell.change import Change
-from stepwell.decide import (
-    AskModel,
-    CallEnded,
-    Faulted,
-    Finish,
-    Outcome,
-    Reconcile,
-    Record,
-    RunCalls,
-    Wait,
-    conclude,
-    decide,
-)
+from stepwell.decide import CallEnded
 from stepwell.dispatch import Dispatched
-from stepwell.envelope import Envelope, cut
 from stepwell.errors import LeaseLost, StoreError
-from stepwell.gate import ModelGate
 from stepwell.intervention import interrupt, take_over
-from stepwell.lease import Lease, Leases
-from stepwell.machine import LIVE, State
+from stepwell.machine import LIVE
 from stepwell.messages import OnText
 from stepwell.perform import Connect, Performer
-from stepwell.records import Fault, RunRow
-from stepwell.retry import RetryPolicy
+from stepwell.records import Fault
 from stepwell.snapshot import Snapshot
-from stepwell.store import Store
-from stepwell.workflow import Workflow, model_name
+from stepwell.steps import OnTransition, Resources, Steps
+from stepwell.workflow import Workflow
 
 log = logging.getLogger("stepwell")
-OnTransition = Callable[[Change], None]
 
-# Seconds that a rate limit holds the other runs of its model back, where it does not say itself,
-# and after which a run that is held back looks whether it has to stop.
-FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 0.5
-# Seconds between tries to record an outcome that the database could not take.
-RECORD_AGAIN = 0.25
-# What is kept of an outcome that came too late.
-LATE_CHARACTERS = 20_000
 # A shell's exit code for a process that a signal ended is this and the signal's number.
 SIGNALLED = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
+class Driver(Resources):
     """Takes claimed runs as far as they go.
 
     Attributes:
-        gate: keeps this process from hammering a model.
-        stopping: once it is set, no effect begins; runs are given back between two steps.
-        default_model: of workflows that name none.
-        on_transition: told of every transition after it was committed.
-        on_text: gets the text of replies as it arrives; None where nobody listens.
+        log: told of every transition after it was committed, by whichever thread made it.
+        on_transition: the same, but in the thread that drives; None where nobody listens.
+        on_text: likewise gets the text of replies as it arrives.
     """
 
-    store: Store
-    leases: Leases
-    policy: RetryPolicy
-    gate: ModelGate
-    stopping: threading.Event
-    default_model: str | None
-    on_transition: OnTransition
+    log: OnTransition
+    on_transition: OnTransition | None
     on_text: OnText | None
 
     def drive(self, workflow: Workflow, connect: Connect, snapshot: Snapshot) -> None:
@@ -87,164 +52,70 @@ class Driver:
         Raises:
             StoreError: what came of an effect could not be recorded while the lease was held.
         """
-        run = snapshot.run = snapshot.run._replace(digest=workflow.digest)
-        lease = self.leases.hold(run.number, run.fence, run.lease_until or self.leases.until())
-
-        def late(call: int, done: Dispatched) -> None:
-            self._keep_late(run, call, done.outcome)
-
-        snapshot.driven_since = clock.now()
-        performer = Performer(workflow, connect, self.on_text, late)
+        caller = Caller()
+        steps = self._begin(workflow, connect, snapshot, caller)
         try:
-            self._steps(workflow, performer, snapshot, lease)
+            self._go(steps)
         except LeaseLost as lost:
             log.warning("Lease lost: %s", lost)
         except StoreError:
             raise
         except Exception as error:
-            log.exception("Run %s: the driver failed.", run.id)
+            log.exception("Run %s: the driver failed.", snapshot.run.id)
             fault = Fault(type="internal_error", message=f"{type(error).__name__}: {error}")
             jitter = random.random()  # noqa: S311 - no secret
             self._give_back(
                 snapshot, lambda s: take_over(s, fault, clock.now(), self.policy, jitter)
             )
         except BaseException as error:
+            caller.leave()
             self.hand_back(snapshot, _why(error))
             raise
         finally:
-            performer.abandon()
-            self.leases.drop(lease)
+            caller.leave()
+            steps.performer.abandon()
+            self.leases.drop(steps.lease)
 
-    def _steps(
-        self, workflow: Workflow, performer: Performer, snapshot: Snapshot, lease: Lease
-    ) -> None:
-        while self._may_go_on(snapshot, lease):
-            self._look_around(workflow, performer, snapshot)
-            match decide(workflow, snapshot, clock.now()):
-                case Finish():
-                    return
-                case Record(change):
-                    self._record(snapshot, change, lease)
-                case Wait(until):
-                    if snapshot.run.owner is None or until is None:
-                        return
-                    self._wait(until, lease)
-                    self._look_again(snapshot)
-                case AskModel() | RunCalls() | Reconcile() as command:
-                    if not self.leases.secure(lease):
-                        raise LeaseLost(f"Run {snapshot.run.id} was taken over; nothing was begun.")
-                    outcome = self._perform(workflow, performer, command, snapshot, lease)
-                    if outcome is None:
-                        self._look_again(snapshot)
-                    else:
-                        self._conclude(workflow, snapshot, outcome, lease)
+    def _begin(
+        self, workflow: Workflow, connect: Connect, snapshot: Snapshot, caller: Caller
+    ) -> Steps:
+        run = snapshot.run = snapshot.run._replace(digest=workflow.digest)
+        snapshot.driven_since = clock.now()
 
-    def _look_around(self, workflow: Workflow, performer: Performer, snapshot: Snapshot) -> None:
-        """Ask what the next model call may take, and what today came to, where that is limited."""
-        run, limits = snapshot.run, workflow.limits
-        if snapshot.offer is None or snapshot.offer.model != run.model:
-            snapshot.offer = performer.offer(run.model)
-        asks = run.state in {State.AWAITING_MODEL, State.SUMMARISING}
-        if asks and (limits.runs_per_day, limits.cost_per_day) != (None, None):
-            snapshot.today = self.store.today(run, clock.now())
+        def late(call: int, done: Dispatched) -> None:
+            steps.keep_late(call, done.outcome)
 
-    def _may_go_on(self, snapshot: Snapshot, lease: Lease) -> bool:
-        """Take in what others want of this run. False once it was given back between two steps.
-
-        Raises:
-            LeaseLost: somebody else has it.
-        """
-        if self.stopping.is_set() and snapshot.is_between_steps():
-            self.store.release(snapshot.run.number, snapshot.run.fence)
-            return False
-        if lease.lost and snapshot.run.owner is not None:
-            raise LeaseLost(f"Run {snapshot.run.id} was taken over; nothing more was begun.")
-        if lease.cancel_requested is not None:
-            snapshot.run = snapshot.run._replace(cancel_requested=lease.cancel_requested)
-        return True
-
-    def _perform(
-        self,
-        workflow: Workflow,
-        performer: Performer,
-        command: AskModel | RunCalls | Reconcile,
-        snapshot: Snapshot,
-        lease: Lease,
-    ) -> Outcome | None:
-        """Do it; None where the model has no room for another call just now."""
-        if not isinstance(command, AskModel):
-            return performer.perform(command, snapshot)
-        model = (
-            command.model
-            or snapshot.run.model
-            or model_name(workflow.model)
-            or self.default_model
-            or ""
+        steps = Steps(
+            use=self,
+            workflow=workflow,
+            snapshot=snapshot,
+            lease=self.leases.hold(run.number, run.fence, run.lease_until or self.leases.until()),
+            performer=Performer(
+                workflow, connect, caller.here(self.on_text) if self.on_text else None, late
+            ),
+            caller=caller,
+            tell=caller.here(self.tell) if self.on_transition else self.log,
         )
-        wait = self.gate.enter(model)
-        if wait > 0:
-            lease.news.wait(min(wait, LONGEST_PAUSE))
-            return None
-        try:
-            outcome = performer.perform(command, snapshot)
-        finally:
-            self.gate.leave(model)
-        if isinstance(outcome, Faulted) and outcome.error.kind == "rate_limited":
-            # Not for longer than a run keeps its lease: then it asks itself, and is put back.
-            longest = self.policy.keep_lease.total_seconds()
-            self.gate.close(model, min(outcome.error.retry_after or FIRST_PAUSE, longest))
-        return outcome
+        return steps
 
-    def _conclude(
-        self, workflow: Workflow, snapshot: Snapshot, outcome: Outcome, lease: Lease
-    ) -> None:
-        snapshot.stopping = self.stopping.is_set()
-        jitter = random.random()  # noqa: S311 - no secret
-        change = conclude(workflow, snapshot, outcome, clock.now(), self.policy, jitter)
-        try:
-            self._record(snapshot, change, lease)
-        except LeaseLost:
-            if isinstance(outcome, CallEnded):
-                self._keep_late(snapshot.run, outcome.number, outcome.outcome)
-            raise
+    @staticmethod
+    def _go(steps: Steps) -> None:
+        """Let another thread take the steps, and a further one where a tool keeps that for long."""
+        given_up: CallEnded | None = None
 
-    def _record(self, snapshot: Snapshot, change: Change, lease: Lease) -> None:
-        """Commit. While it fails, nothing else of this run begins.
+        def take() -> None:  # no partial: freezegun looks five frames up for `threading`
+            steps.take(given_up)
 
-        It is tried as long as the lease lasts that was held when it failed first. (That one may be
-        renewed for ever even on a full disk, for a renewal needs no more room.)
-        """
-        until, said = lease.until_monotonic, False
         while True:
-            try:
-                self.store.record(snapshot, change)
-            except StoreError as error:
-                if not lease.is_held() or clock.monotonic() > until:
-                    raise
-                if not said:
-                    log.warning("Run %s: %s Trying again.", snapshot.run.id, error.message)
-                said = True
-                time.sleep(RECORD_AGAIN)
-            else:
-                break
-        try:
+            given_up = steps.caller.wait_for(take, steps.performer)
+            if given_up is None:
+                return
+
+    def tell(self, change: Change) -> None:
+        """Say that a transition was committed."""
+        self.log(change)
+        if self.on_transition is not None:
             self.on_transition(change)
-        except Exception:  # what listens is no part of the run
-            log.exception("Run %s: a listener failed.", snapshot.run.id)
-
-    def _keep_late(self, run: RunRow, call: int, outcome: Envelope) -> None:
-        with suppress(StoreError):  # it is evidence, no more
-            self.store.keep_late(run.number, call, cut(outcome, LATE_CHARACTERS)[0])
-
-    def _wait(self, until: datetime, lease: Lease) -> None:
-        seconds = (until - clock.now()).total_seconds()
-        if seconds > 0:
-            lease.news.wait(min(seconds, self.policy.keep_lease.total_seconds()))
-
-    def _look_again(self, snapshot: Snapshot) -> None:
-        """Take in what was sent to a run while it waited."""
-        with suppress(StoreError):  # the next record tells it, too
-            snapshot.inbox = self.store.waiting(snapshot.run.number)
 
     def hand_back(self, snapshot: Snapshot, reason: str) -> None:
         """Give a run back in the middle of an effect, for this process has to stop."""
@@ -266,7 +137,7 @@ class Driver:
             except LeaseLost:
                 continue
             else:
-                self.on_transition(change)
+                self.tell(change)
                 return
 
 

@@ -4,7 +4,6 @@ import logging
 import threading
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Self, Unpack
@@ -314,7 +313,8 @@ class Engine(Deciding):
             gate=self._gate,
             stopping=stopping or threading.Event(),
             default_model=self.settings.model,
-            on_transition=partial(self._recorded, watch),
+            log=self._log.recorded,
+            on_transition=watch.recorded if watch and watch.tell else None,
             on_text=on_text,
         )
         return Worker(
@@ -323,8 +323,3 @@ class Engine(Deciding):
             default_model=self.settings.model,
             root=self.settings.root,
         )
-
-    def _recorded(self, watch: Watch | None, change: Change) -> None:
-        self._log.recorded(change)
-        if watch is not None:
-            watch.recorded(change)

@@ -1,7 +1,7 @@
 """Carries out one command. The only place where a run has effects."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -9,6 +9,7 @@ from typing import Any
 
 from stepwell import clock, tokens
 from stepwell.arguments import Parameters
+from stepwell.caller import LOOK
 from stepwell.decide import (
     AskModel,
     CallEnded,
@@ -64,6 +65,14 @@ class Performer:
         """Do it, and say what came of it. Faults are outcomes; nothing is raised but interrupts."""
         if isinstance(command, AskModel):
             return self._ask(command, command.model or snapshot.run.model)
+        if isinstance(command, RunCalls) and self._may_call_here(command.calls):
+            (call,) = command.calls
+            tool = self._workflow.toolbox[call.tool]
+            context = self._context(call, snapshot, tool)
+            return _ended(
+                call.number,
+                self._dispatcher.call_here(call.number, tool, call.effective, context),
+            )
         for call in command.calls:
             if call.number not in self._dispatcher.running:
                 tool = self._workflow.toolbox[call.tool]
@@ -76,7 +85,23 @@ class Performer:
         if number in self._finding_out:  # even if it comes while other calls run
             self._finding_out.remove(number)
             return Reconciled(number, _finding(done))
-        return CallEnded(number, done.status, done.outcome, done.notes, done.ms)
+        return _ended(number, done)
+
+    def _may_call_here(self, calls: Sequence[Call]) -> bool:
+        """Whether these are one call, whose time is long enough for the caller's looks."""
+        if len(calls) != 1 or self._dispatcher.running:
+            return False
+        tool = self._workflow.toolbox[calls[0].tool]
+        return not tool.is_async and tool.timeout >= LOOK
+
+    def left(self) -> float:
+        """Seconds until the call that this thread is in the middle of takes too long."""
+        return self._dispatcher.left()
+
+    def lost(self) -> CallEnded | None:
+        """That call given up, if it takes too long; for another thread, see `caller.Patience`."""
+        found = self._dispatcher.lost()
+        return found and _ended(*found)
 
     def abandon(self) -> None:
         """Stop waiting for the calls under way; what they still return is ignored."""
@@ -127,15 +152,23 @@ class Performer:
         return Replied(reply, provider.model, provider.name)
 
     def _start(self, call: Call, snapshot: Snapshot, tool: Tool, arguments: Any) -> None:
+        context = self._context(call, snapshot, tool)
+        self._dispatcher.start(call.number, tool, arguments, context)
+
+    @staticmethod
+    def _context(call: Call, snapshot: Snapshot, tool: Tool) -> ToolContext:
         id_ = f"{snapshot.run.id}-{call.number}"
-        context = ToolContext(
+        return ToolContext(
             run_id=snapshot.run.id,
             call_id=id_,
             idempotency_key=id_,
             deadline=clock.now() + timedelta(seconds=tool.timeout),
             notes=Notes(snapshot.notes),
         )
-        self._dispatcher.start(call.number, tool, arguments, context)
+
+
+def _ended(number: int, done: Dispatched) -> CallEnded:
+    return CallEnded(number, done.status, done.outcome, done.notes, done.ms)
 
 
 def _reconciling(tool: Tool) -> Tool:

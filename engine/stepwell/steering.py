@@ -94,5 +94,5 @@ def cancel(worker: Worker, number: int, by: str | None) -> None:
         with suppress(LeaseLost):  # somebody has just begun to drive it
             ended = driver.store.revise(number, lambda s: cancelled(s, by, clock.now()), tries=1)
             if ended is not None:
-                driver.on_transition(ended)
+                driver.tell(ended)
             return

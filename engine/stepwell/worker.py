@@ -183,5 +183,5 @@ class Worker:
             driver.store.record(snapshot, change)
         except LeaseLost:
             return False
-        driver.on_transition(change)
+        driver.tell(change)
         return True

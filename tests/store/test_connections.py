@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, event, text
+from sqlalchemy.exc import OperationalError
 
 from stepwell.errors import ConfigurationError, StoreError
 from stepwell.store import Store, connections
@@ -39,6 +40,19 @@ def test_the_writer_survives_a_power_loss(file: Path) -> None:
 def test_a_reader_cannot_write(store: Store) -> None:
     with pytest.raises(StoreError, match="readonly"), store.reading() as connection:
         connection.execute(text("DELETE FROM run"))
+
+
+def test_a_reader_makes_no_file_where_the_database_has_gone(tmp_path: Path) -> None:
+    file = tmp_path / "odd ?%#.db"
+    Store(file).close()
+    reader = connections.reading(file)
+    with reader.begin() as connection:
+        assert connection.execute(text("SELECT count(*) FROM run")).scalar_one() == 0
+    reader.dispose()
+    file.rename(tmp_path / "elsewhere")
+    with pytest.raises(OperationalError, match="unable to open"), reader.begin():
+        pass
+    assert not file.exists()
 
 
 def test_a_reader_sees_one_state_of_the_database(store: Store, begin) -> None:

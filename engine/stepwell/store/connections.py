@@ -4,6 +4,7 @@ import sqlite3
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -38,8 +39,17 @@ def database_file(url: str) -> Path:
 
 
 def reading(file: Path) -> Engine:
-    """Short, deferred, read-only transactions, each seeing one state of the database."""
-    engine = create_engine(_url(file), connect_args={"timeout": READER_WAIT})
+    """Short, deferred, read-only transactions, each seeing one state of the database.
+
+    It is never created here: a reader that opens it just after it was moved away would leave an
+    empty one in its place.
+    """
+    existing = URL.create(
+        "sqlite",
+        database=f"file:{quote(str(file.absolute()))}",
+        query={"uri": "true", "mode": "rw"},
+    )
+    engine = create_engine(existing, connect_args={"timeout": READER_WAIT})
 
     @event.listens_for(engine, "connect")
     def _connect(connection: DBAPIConnection, _record: object) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, literal_column, select, text
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, literal_column, select, text
 
 from stepwell.envelope import dumps
 from stepwell.errors import NotSent
@@ -39,7 +39,12 @@ _SLEEPING = text("""
         AND (r.state = 'capped' AND i.kind = 'top_up' OR r.state = 'done' AND i.kind = 'message'
             AND r.workflow IN (SELECT value FROM json_each(:talking)))
     ORDER BY r.number""")
-_SENT = select(inbox, run.c.id).join(run, run.c.number == inbox.c.run).order_by(inbox.c.number)
+_SENT = (
+    select(inbox, run.c.id)
+    .join(run, run.c.number == inbox.c.run)
+    .where(inbox.c.run == bindparam("number_"))
+    .order_by(inbox.c.number)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,7 @@ def addressee(connection: Connection, number: int) -> Row[str, str, str]:
 
 def sent(connection: Connection, number: int) -> list[InboxView]:
     """All that was ever sent to a run, in order."""
-    found = connection.execute(_SENT.where(inbox.c.run == number)).mappings()
+    found = connection.execute(_SENT, {"number_": number}).mappings()
     same = ("kind", "text", "amounts", "by", "sent_at", "delivered_seq")
     return [
         InboxView(

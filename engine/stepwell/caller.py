@@ -1,0 +1,142 @@
+"""The thread that asked for a run to be driven: it waits while another takes the steps.
+
+So a tool can run in the middle of the steps, and a call costs no change of threads; and the caller
+is free for Ctrl-C, for a tool that takes too long, and for what it wants to be told.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from stepwell import threads
+
+P = ParamSpec("P")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+# Seconds between looks whether a call takes too long: one that began since is noticed then, and so
+# is a clock that was moved.
+LOOK = 1.0
+
+
+class CallerLeft(Exception):
+    """Nobody waits for this any more."""
+
+
+class Superseded(BaseException):
+    """The call that this thread was in the middle of was given up: another takes the steps now."""
+
+
+class Patience(Protocol[T_co]):
+    """Says when a thread has been in the middle of one thing for too long."""
+
+    def left(self) -> float:
+        """Seconds until then."""
+        ...
+
+    def lost(self) -> T_co | None:
+        """What is to be gone on with in its place, if it is that late."""
+        ...
+
+
+class _Request:
+    """Something that the caller's thread is to do."""
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self._function = function
+        self.answer: Future[Any] = Future()
+
+    def do(self) -> None:
+        try:
+            self.answer.set_result(self._function())
+        except Exception as error:  # noqa: BLE001 - it is for whoever asked
+            self.answer.set_exception(error)
+        except BaseException:  # an interrupt is for the caller
+            self.refuse()
+            raise
+
+    def refuse(self) -> None:
+        self.answer.set_exception(CallerLeft())
+
+
+class Caller:
+    """Made by the thread that waits."""
+
+    def __init__(self) -> None:
+        self._me = threading.get_ident()
+        self._asked: SimpleQueue[_Request] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._left = False
+
+    @property
+    def has_left(self) -> bool:
+        """Whether nobody waits any more: nothing may begin."""
+        return self._left
+
+    def wait_for(self, work: Callable[[], object], patience: Patience[T]) -> T | None:
+        """Have it done by another thread.
+
+        Returns:
+            None once it has ended; or what `patience` says in its place, once that is lost. Then
+            the thread must find out that it was superseded, and raise that.
+
+        Raises:
+            RuntimeError: no thread is to be had.
+            whatever `work` raises.
+        """
+        ended: Future[None] = Future()
+        threads.run(partial(copy_context().run, self._do, work, ended))
+        while not ended.done():
+            try:
+                asked = self._asked.get(timeout=max(0, min(LOOK, patience.left())))
+            except Empty:
+                instead = patience.lost()
+                if instead is not None:
+                    return instead
+            else:
+                asked.do()
+        ended.result()
+        return None
+
+    def _do(self, work: Callable[[], object], ended: "Future[None]") -> None:
+        try:
+            work()
+        except Superseded:
+            return
+        except BaseException as error:  # noqa: BLE001 - it is the caller's
+            ended.set_exception(error)
+        else:
+            ended.set_result(None)
+        self._asked.put(_Request(lambda: None))  # so that it looks
+
+    def here(self, function: Callable[P, T]) -> Callable[P, T]:
+        """`function`, done by the caller's thread for whichever asks; that one waits for it.
+
+        It raises CallerLeft where nobody is there to do it.
+        """
+
+        def ask(*args: P.args, **kwargs: P.kwargs) -> T:
+            if threading.get_ident() == self._me:
+                return function(*args, **kwargs)
+            request = _Request(partial(function, *args, **kwargs))
+            with self._lock:
+                if self._left:
+                    raise CallerLeft
+                self._asked.put(request)
+            answer: T = request.answer.result()
+            return answer
+
+        return ask
+
+    def leave(self) -> None:
+        """Wait no more; who asks, or has asked, is told so."""
+        with self._lock:
+            self._left = True
+        with suppress(Empty):
+            while True:
+                self._asked.get_nowait().refuse()

@@ -1,0 +1,144 @@
+"""Who waits for a run: free for interrupts, for a tool that takes too long, for what it is told."""
+
+import contextvars
+import math
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from stepwell.caller import Caller, CallerLeft, Superseded
+
+pytestmark = pytest.mark.timeout(60)
+WHERE: contextvars.ContextVar[str] = contextvars.ContextVar("WHERE")
+
+
+class Endless:
+    """Patience without an end."""
+
+    def left(self) -> float:
+        return math.inf
+
+    def lost(self) -> None:
+        return None
+
+
+class Over:
+    """Patience that has ended, once something has begun."""
+
+    def __init__(self) -> None:
+        self.has_begun = threading.Event()
+
+    def left(self) -> float:
+        return 0
+
+    def lost(self) -> str | None:
+        return "instead" if self.has_begun.is_set() else None
+
+
+def test_another_thread_does_it_in_the_context_of_the_caller() -> None:
+    seen: list[object] = []
+    token = WHERE.set("outside")
+
+    def work() -> None:
+        seen.extend([threading.get_ident(), WHERE.get()])
+        WHERE.set("inside")
+
+    assert Caller().wait_for(work, Endless()) is None
+    assert seen[0] != threading.get_ident()
+    assert seen[1] == WHERE.get() == "outside"
+    WHERE.reset(token)
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), SystemExit(3)], ids=repr)
+def test_what_it_raises_is_the_callers(error: BaseException) -> None:
+    def work() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        Caller().wait_for(work, Endless())
+    assert caught.value is error
+
+
+def test_the_caller_does_what_it_is_asked_and_its_errors_are_for_whoever_asked() -> None:
+    caller, seen = Caller(), []
+
+    def divide(a: int, b: int) -> float:
+        seen.append(threading.get_ident())
+        return a / b
+
+    asked = caller.here(divide)
+
+    def work() -> None:
+        seen.append(asked(1, b=2))
+        with pytest.raises(ZeroDivisionError):
+            asked(1, 0)
+
+    caller.wait_for(work, Endless())
+    assert seen == [threading.get_ident(), 0.5, threading.get_ident()]
+    assert asked(3, 2) == 1.5, "the caller itself waits for nobody"
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_is_the_callers_and_whoever_asked_is_refused(
+    interrupt: type[BaseException],
+) -> None:
+    caller, refused = Caller(), threading.Event()
+
+    def interrupted() -> None:
+        raise interrupt
+
+    asked = caller.here(interrupted)
+
+    def work() -> None:
+        try:
+            asked()
+        except CallerLeft:
+            refused.set()
+
+    with pytest.raises(interrupt):
+        caller.wait_for(work, Endless())
+    assert refused.wait(30)
+
+
+def test_nobody_is_kept_waiting_for_a_caller_that_has_left() -> None:
+    caller, answers = Caller(), []
+    asked = caller.here(lambda: "here")
+
+    def ask() -> None:
+        try:
+            answers.append(asked())
+        except CallerLeft:
+            answers.append("left")
+
+    early = threading.Thread(target=ask)
+    early.start()
+    while caller._asked.empty():
+        threading.Event().wait(0.001)
+    assert not caller.has_left
+    caller.leave()
+    early.join(30)
+    late = threading.Thread(target=ask)
+    late.start()
+    late.join(30)
+    assert answers == ["left", "left"]
+    assert caller.has_left
+
+
+def test_one_that_takes_too_long_is_left_to_itself() -> None:
+    caller, patience = Caller(), Over()
+    may_end, has_ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        patience.has_begun.set()
+        may_end.wait(30)
+        has_ended.set()
+        raise Superseded
+
+    assert caller.wait_for(work, patience) == "instead"
+    done: list[str] = []
+    further: Callable[[], None] = lambda: done.append("by another")  # noqa: E731
+    may_end.set()
+    assert has_ended.wait(30)
+    assert caller.wait_for(further, Endless()) is None
+    assert done == ["by another"]
