@@ -121,7 +121,7 @@ def test_submit_only_inserts_and_work_drives_whatever_is_due_the_oldest_first(ma
     engine = make(lambda request: order.append(request.transcript[0].text) or Reply("ok"))
     runs = [engine.submit("w", text) for text in ("a", "b", "c")]
     assert ([run.state for run in runs], order) == (["awaiting_model"] * 3, [])
-    engine.work(until_idle=True)
+    engine.work(until_idle=True, concurrency=1)
     assert order == ["a", "b", "c"]
     assert [engine.get(run.id).state for run in runs] == ["done"] * 3
 

@@ -94,8 +94,9 @@ class Database:
         try:
             with self._gate, self._reader.begin() as connection:
                 yield connection
-        except DBAPIError as error:
-            raise StoreError(f"The database {self.file} cannot be read: {error.orig}.") from error
+        except (DBAPIError, sqlite3.Error) as error:
+            why = error.orig if isinstance(error, DBAPIError) else error
+            raise StoreError(f"The database {self.file} cannot be read: {why}.") from error
 
     def check_in_place(self) -> None:
         """Make sure that the file by this name is still the one that is written to.

@@ -7,12 +7,22 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, literal_column, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    Row,
+    bindparam,
+    literal_column,
+    select,
+    text,
+)
 
 from stepwell.envelope import dumps
 from stepwell.errors import NotSent
 from stepwell.inbox import InboxEntry, InboxKind
 from stepwell.store import rows
+from stepwell.store.prepared import Prepared
 from stepwell.store.tables import inbox, run
 from stepwell.store.types import milliseconds
 from stepwell.views import InboxView
@@ -39,10 +49,10 @@ _SLEEPING = text("""
         AND (r.state = 'capped' AND i.kind = 'top_up' OR r.state = 'done' AND i.kind = 'message'
             AND r.workflow IN (SELECT value FROM json_each(:talking)))
     ORDER BY r.number""")
-_SENT = (
+_SENT = Prepared(
     select(inbox, run.c.id)
     .join(run, run.c.number == inbox.c.run)
-    .where(inbox.c.run == bindparam("number_"))
+    .where(inbox.c.run == bindparam("number_", type_=Integer()))
     .order_by(inbox.c.number)
 )
 
@@ -111,7 +121,7 @@ def addressee(connection: Connection, number: int) -> Row[str, str, str]:
 
 def sent(connection: Connection, number: int) -> list[InboxView]:
     """All that was ever sent to a run, in order."""
-    found = connection.execute(_SENT, {"number_": number}).mappings()
+    found = _SENT.rows(connection, {"number_": number})
     same = ("kind", "text", "amounts", "by", "sent_at", "delivered_seq")
     return [
         InboxView(

@@ -8,7 +8,6 @@ from typing import Any
 
 from sqlalchemy import (
     Connection,
-    CursorResult,
     Integer,
     Label,
     RowMapping,
@@ -25,6 +24,7 @@ from stepwell.owner import Owner
 from stepwell.records import ApprovalStatus
 from stepwell.store import inbox
 from stepwell.store.claim import Owned
+from stepwell.store.prepared import Prepared
 from stepwell.store.tables import (
     approval,
     call,
@@ -68,15 +68,6 @@ def _parallel_turns() -> Label[int]:
     return select(func.count()).select_from(parallel).scalar_subquery().label("parallel_turns")
 
 
-# Most workflows stay as they were: their runs have nothing that a window is opened on.
-_REDEFINED = text("""
-    SELECT seq FROM (
-        SELECT seq, digest, lag(digest) OVER (ORDER BY seq) AS before
-        FROM transition WHERE run = :run
-            AND (SELECT min(digest) <> max(digest) FROM transition WHERE run = :run))
-    WHERE digest <> before""")
-
-
 # Built once: to build a statement costs more than to execute it.
 _NUMBER = bindparam("number", type_=Integer())
 _FIRST = message.alias("first")
@@ -96,13 +87,13 @@ _RUNS = (
     .outerjoin(schedule, schedule.c.number == occurrence.c.schedule)
     .outerjoin(worker, worker.c.number == run.c.owner)
 )
-RUN = _RUNS.where(run.c.number == _NUMBER)
-_FORKS = (
-    select(run.c.id, run.c.forked_seq)
+RUN = Prepared(_RUNS.where(run.c.number == _NUMBER))
+_FORKS = Prepared(
+    select(run.c.id.label("run"), run.c.forked_seq.label("at"))
     .where(run.c.forked_run == _NUMBER, run.c.forked_run.is_not(None))
     .order_by(run.c.number)
 )
-CALLS = (
+CALLS = Prepared(
     select(call, full_result.c.text.label("full_result"))
     .outerjoin(
         full_result, (full_result.c.run == call.c.run) & (full_result.c.call == call.c.number)
@@ -110,7 +101,16 @@ CALLS = (
     .where(call.c.run == _NUMBER)
     .order_by(call.c.number)
 )
-MESSAGES = select(message).where(message.c.run == _NUMBER).order_by(message.c.number)
+# Most workflows stay as they were: their runs have nothing that a window is opened on.
+_REDEFINED = Prepared(
+    text("""
+        SELECT seq FROM (
+            SELECT seq, digest, lag(digest) OVER (ORDER BY seq) AS before
+            FROM transition WHERE run = :number
+                AND (SELECT min(digest) <> max(digest) FROM transition WHERE run = :number))
+        WHERE digest <> before""").columns(transition.c.seq)
+)
+MESSAGES = Prepared(select(message).where(message.c.run == _NUMBER).order_by(message.c.number))
 _APPROVALS = (
     select(
         approval,
@@ -135,7 +135,8 @@ _APPROVALS = (
     )
     .order_by(approval.c.asked_at, approval.c.run, approval.c.number)
 )
-APPROVALS_OF_RUN = _APPROVALS.where(approval.c.run == _NUMBER)
+_OF_RUN = _APPROVALS.where(approval.c.run == _NUMBER)
+APPROVALS_OF_RUN = Prepared(_OF_RUN)
 
 
 def runs(
@@ -165,15 +166,15 @@ def input_of(connection: Connection, number: int) -> str:
 def detail(connection: Connection, number: int, now: datetime) -> RunDetail:
     """One run with everything in it."""
     one = {"number": number}
-    row = connection.execute(RUN, one).mappings().one()
+    (row,) = RUN.rows(connection, one)
     return assemble(
         row,
-        _dicts(connection.execute(MESSAGES, one)),
-        _dicts(connection.execute(CALLS, one)),
-        _dicts(connection.execute(APPROVALS_OF_RUN, one)),
+        MESSAGES.rows(connection, one),
+        CALLS.rows(connection, one),
+        APPROVALS_OF_RUN.rows(connection, one),
         now,
         sent=tuple(inbox.sent(connection, number)),
-        redefined=tuple(connection.execute(_REDEFINED, {"run": number}).scalars()),
+        redefined=tuple(found["seq"] for found in _REDEFINED.rows(connection, one)),
         forked=forks(connection, number),
     )
 
@@ -209,14 +210,14 @@ def assemble(
 
 def forks(connection: Connection, number: int) -> tuple[PointView, ...]:
     """The runs that were forked from this one, the oldest first."""
-    return tuple(PointView(*found) for found in connection.execute(_FORKS, {"number": number}))
+    return tuple(PointView(**found) for found in _FORKS.rows(connection, {"number": number}))
 
 
 def approvals(
     connection: Connection, number: int | None, *, pending: bool = False
 ) -> list[ApprovalView]:
     """Questions, the oldest first: one run's, or all."""
-    query = _APPROVALS if number is None else APPROVALS_OF_RUN
+    query = _APPROVALS if number is None else _OF_RUN
     if pending:
         query = query.where(approval.c.status == ApprovalStatus.PENDING.value)
     one = {} if number is None else {"number": number}
@@ -265,12 +266,6 @@ def _owner(row: Row) -> Owner | None:
     if row["worker_number"] is None:
         return None
     return Owner(**{name: row[f"worker_{name}"] for name in Owner.__slots__})
-
-
-def _dicts(found: CursorResult[Any]) -> list[dict[str, Any]]:
-    """Rows as plain dictionaries: a long run has thousands, and each value is asked for by name."""
-    names = list(found.keys())
-    return [dict(zip(names, row, strict=True)) for row in found]
 
 
 def _call(run_id: str, row: Row) -> CallView:

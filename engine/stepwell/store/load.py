@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Integer, bindparam, select
+from sqlalchemy import Connection, Integer, bindparam, literal_column, select
 
 from stepwell.change import WHOLE
 from stepwell.history import Row
@@ -12,21 +12,22 @@ from stepwell.messages import Usage
 from stepwell.records import Call, StoredMessage
 from stepwell.snapshot import Snapshot
 from stepwell.store import inbox, rows
+from stepwell.store.prepared import Prepared
 from stepwell.store.tables import approval, call, message, note, run, transition
 
 # Built once: to build a statement costs more than to execute it.
 _NUMBER = bindparam("number", type_=Integer())
-_RUN = select(run, inbox.IS_WAITING.label("was_sent")).where(run.c.number == _NUMBER)
-_CALLS = select(call).where(call.c.run == _NUMBER).order_by(call.c.number)
-_MESSAGES = select(message).where(message.c.run == _NUMBER).order_by(message.c.number)
-_APPROVALS = select(approval).where(approval.c.run == _NUMBER).order_by(approval.c.number)
-_BLANKET = (
+_RUN = Prepared(select(run, inbox.IS_WAITING.label("was_sent")).where(run.c.number == _NUMBER))
+_CALLS = Prepared(select(call).where(call.c.run == _NUMBER).order_by(call.c.number))
+_MESSAGES = Prepared(select(message).where(message.c.run == _NUMBER).order_by(message.c.number))
+_APPROVALS = Prepared(select(approval).where(approval.c.run == _NUMBER).order_by(approval.c.number))
+_BLANKET = Prepared(
     select(call.c.tool)
     .join(approval, (approval.c.run == call.c.run) & (approval.c.call == call.c.number))
     .where(approval.c.run == _NUMBER, approval.c.all_of_tool)
 )
 # How many tokens the last request was that was the transcript as it stood.
-_REPORTED = (
+_REPORTED = Prepared(
     select(
         transition.c.seq,
         transition.c.input_tokens,
@@ -36,28 +37,27 @@ _REPORTED = (
     .where(
         transition.c.run == _NUMBER,
         transition.c.input_tokens > 0,
-        transition.c.trigger.in_(sorted(WHOLE)),
+        transition.c.trigger.in_([literal_column(f"'{one}'") for one in sorted(WHOLE)]),
     )
     .order_by(transition.c.seq.desc())
     .limit(1)
 )
-_NOTES = select(note.c.text).where(note.c.run == _NUMBER).order_by(note.c.number)
+_NOTES = Prepared(select(note.c.text).where(note.c.run == _NUMBER).order_by(note.c.number))
 
 
 def load(connection: Connection, number: int) -> Snapshot:
     """The run as it was last recorded: what its transitions made of it, one after the other."""
     one = {"number": number}
-    # All is fetched first: a row that cannot be read would leave its reader's transaction open.
-    row = connection.execute(_RUN, one).mappings().one()
+    (row,) = _RUN.rows(connection, one)
     snapshot = assemble(
         row,
-        connection.execute(_MESSAGES, one).mappings().all(),
-        connection.execute(_CALLS, one).mappings().all(),
-        connection.execute(_APPROVALS, one).mappings().all(),
-        connection.execute(_REPORTED, one).first(),
+        _MESSAGES.rows(connection, one),
+        _CALLS.rows(connection, one),
+        _APPROVALS.rows(connection, one),
+        next((tuple(found.values()) for found in _REPORTED.rows(connection, one)), None),
     )
-    snapshot.blanket.update(connection.execute(_BLANKET, one).scalars())
-    snapshot.notes.extend(connection.execute(_NOTES, one).scalars())
+    snapshot.blanket.update(found["tool"] for found in _BLANKET.rows(connection, one))
+    snapshot.notes.extend(found["text"] for found in _NOTES.rows(connection, one))
     if row["was_sent"]:
         snapshot.inbox = inbox.waiting(connection.exec_driver_sql, number)
     return snapshot

@@ -6,26 +6,31 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import Connection, Integer, RowMapping, Select, bindparam, select
+from sqlalchemy import Connection, Integer, bindparam, select
 
 from stepwell.change import WHOLE
 from stepwell.history import Row, Rows, rewind
 from stepwell.snapshot import Snapshot
 from stepwell.store import inbox, inspect, load
+from stepwell.store.prepared import Prepared
 from stepwell.store.tables import call_version, note, transition
 from stepwell.views import InboxView, RunDetail
 
 _NUMBER = bindparam("number", type_=Integer())
-_TRANSITIONS = select(transition).where(transition.c.run == _NUMBER).order_by(transition.c.seq)
-_VERSIONS = select(call_version).where(call_version.c.run == _NUMBER).order_by(call_version.c.seq)
-_NOTES = select(note).where(note.c.run == _NUMBER).order_by(note.c.number)
+_TRANSITIONS = Prepared(
+    select(transition).where(transition.c.run == _NUMBER).order_by(transition.c.seq)
+)
+_VERSIONS = Prepared(
+    select(call_version).where(call_version.c.run == _NUMBER).order_by(call_version.c.seq)
+)
+_NOTES = Prepared(select(note).where(note.c.run == _NUMBER).order_by(note.c.number))
 
 
 def rows(connection: Connection, number: int) -> Rows:
     """All rows of one run, as they are now."""
 
-    def read(query: Select[Any]) -> list[RowMapping]:
-        return list(connection.execute(query, {"number": number}).mappings())
+    def read(query: Prepared) -> list[dict[str, Any]]:
+        return query.rows(connection, {"number": number})
 
     return Rows(
         run=read(inspect.RUN)[0],
