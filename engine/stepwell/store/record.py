@@ -1,6 +1,9 @@
 """Writing transitions: what one change commits, guarded by the fence and the sequence number."""
 
 import sqlite3
+from collections.abc import Collection
+from operator import attrgetter
+from typing import Any
 
 from sqlalchemy import Boolean, bindparam, case, null, update
 
@@ -29,28 +32,41 @@ _NOT_THE_DRIVERS = {"owner", "lease_until", "cancel_requested"}
 _FIXED = {
     "number", "id", "workflow", "key", "user", "approve", "created_at", "forked_run", "forked_seq",
 }  # fmt: skip
-_CHANGING = [c for c in run.c if c.name not in _FIXED | _NOT_THE_DRIVERS]
+# Those that few transitions change: the others do not write them again.
+_SELDOM = (
+    "model", "fence", "max_turns", "max_tool_calls", "max_tokens", "max_cost", "max_seconds",
+    "window", "overflow_at", "answer", "error", "finished_at",
+)  # fmt: skip
+_seldom = attrgetter(*_SELDOM)
 
-_guarded = (
-    update(run)
-    .where(
-        run.c.number == bindparam("guard_number"),
-        run.c.fence == bindparam("guard_fence"),
-        run.c.seq == bindparam("guard_seq"),
+
+def _update(left_out: Collection[str], *, releases: bool) -> Prepared:
+    """The run's new columns, written only if its fence and its sequence number still hold."""
+    changing = [c for c in run.c if c.name not in {*_FIXED, *_NOT_THE_DRIVERS, *left_out}]
+    live = bindparam("live", type_=Boolean())
+    release: dict[Any, Any] = {
+        run.c.owner: null(),
+        run.c.lease_until: null(),
+        run.c.cancel_requested: case((live, run.c.cancel_requested), else_=null()),
+    }
+    return Prepared(
+        update(run)
+        .where(
+            run.c.number == bindparam("guard_number"),
+            run.c.fence == bindparam("guard_fence"),
+            run.c.seq == bindparam("guard_seq"),
+        )
+        .values({column: bindparam(column.name, type_=column.type) for column in changing})
+        .values(release if releases else {})
+        .returning(run.c.cancel_requested, inbox.IS_WAITING)
     )
-    .values({column: bindparam(column.name, type_=column.type) for column in _CHANGING})
-    .returning(run.c.cancel_requested, inbox.IS_WAITING)
-)
-_KEEP = Prepared(_guarded)
-_RELEASE = Prepared(
-    _guarded.values(
-        owner=null(),
-        lease_until=null(),
-        cancel_requested=case(
-            (bindparam("live", type_=Boolean()), run.c.cancel_requested), else_=null()
-        ),
-    )
-)
+
+
+_UPDATES = {
+    (releases, changes_all): _update(() if changes_all else _SELDOM, releases=releases)
+    for releases in (False, True)
+    for changes_all in (False, True)
+}
 _INSERT_RUN = insert(run)
 _INSERT_TRANSITION = insert(transition)
 _INSERT_MESSAGE = insert(message)
@@ -112,7 +128,7 @@ def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> Record
         "guard_seq": before.seq,
         "live": after.state in LIVE,
     }
-    statement = _RELEASE if after.owner is None else _KEEP
+    statement = _UPDATES[after.owner is None, _seldom(before) != _seldom(after)]
     found = statement.execute(cursor, values).fetchall()
     if not found:
         if worker is not None and _is_there_already(cursor, change, worker):
