@@ -11,7 +11,15 @@ from pydantic.fields import FieldInfo
 
 from stepwell.envelope import MAX_DEPTH, clean, dumps
 from stepwell.errors import ArgumentsError
-from stepwell.mistakes import Problem, complaint, inexact, problems_of, shown, usage
+from stepwell.mistakes import (
+    INEXACT,
+    Problem,
+    complaint,
+    inexact,
+    problems_of,
+    shown,
+    usage,
+)
 from stepwell.shape import Schema, Shape, kind, schema_of
 
 MAX_CHARACTERS = 1_000_000
@@ -149,6 +157,7 @@ class Parameters:
         )
         self._schema = schema_of(self._model)
         self._shape = Shape(self._schema)
+        self._may_be_inexact = any(f'"{word}"' in dumps(self._schema) for word in INEXACT)
 
     @property
     def schema(self) -> Schema:
@@ -189,8 +198,9 @@ class Parameters:
                 f"The arguments could not be checked: {type(error).__name__}: {error}",
                 usage(self._shape),
             ) from error
-        named = {problem.path for problem in problems}
-        problems += [new for new in inexact(plain, self._shape) if new.path not in named]
+        if self._may_be_inexact:
+            named = {problem.path for problem in problems}
+            problems += [new for new in inexact(plain, self._shape) if new.path not in named]
         if problems or model is None:
             raise complaint(problems, self._shape)
         return {name: getattr(model, f"p{index}") for index, name in enumerate(self.names)}

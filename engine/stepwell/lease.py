@@ -110,7 +110,9 @@ class Leases:
 
     def secure(self, lease: Lease) -> bool:
         """Whether an effect may begin under this lease, renewing it first where it ran out."""
-        if not lease.is_held() and not lease.lost:
+        if lease.is_held():
+            return True
+        if not lease.lost:
             self.renew()
         return lease.is_held()
 

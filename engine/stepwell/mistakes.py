@@ -13,6 +13,8 @@ from stepwell.shape import Path, Shape
 
 MAX_PROBLEMS = 20
 MAX_HINT = 2_000
+# Words of a schema without which `inexact` finds nothing.
+INEXACT = ("const", "enum", "format")
 
 
 def complaint(problems: list["Problem"], shape: Shape) -> ArgumentsError:

@@ -20,13 +20,15 @@ class Gate:
 
     def __enter__(self) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: not self._is_shut)
+            while self._is_shut:
+                self._changed.wait()
             self._inside += 1
 
     def __exit__(self, *_error: object) -> None:
         with self._changed:
             self._inside -= 1
-            self._changed.notify_all()
+            if self._is_shut:
+                self._changed.notify_all()
 
     def shut(self) -> None:
         """Let nobody in any more, and wait until nobody is inside."""

@@ -39,7 +39,7 @@ class Prepared:
         return cursor.execute(
             self.sql,
             [
-                values[name] if convert is None else convert(values[name])
+                values[name] if convert is None or values[name] is None else convert(values[name])
                 for name, convert in self._parameters
             ],
         )
@@ -51,7 +51,7 @@ class Prepared:
         cursor.execute(self.sql, [values[name] for name, _ in self._parameters])
         return [
             {
-                name: value if convert is None else convert(value)
+                name: value if convert is None or value is None else convert(value)
                 for (name, convert), value in zip(self._columns, row, strict=True)
             }
             for row in cursor.fetchall()
