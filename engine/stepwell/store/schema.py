@@ -86,6 +86,9 @@ def prepare(
     connection.execute("PRAGMA foreign_keys=OFF")  # a migration may have to rebuild a table
     try:
         backup = _to_newest(connection, file, migrations)
+        # What the schema took of the log is written over from here on, which costs less than to
+        # make the log longer; and the file by itself is a whole database.
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
     finally:
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA busy_timeout=0")
