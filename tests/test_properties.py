@@ -539,7 +539,7 @@ class StoredJourney(Journey):
 
 def told(snapshot):
     """All of a snapshot but the uncut results, which nothing depends on."""
-    batch = {n: replace(call, full_result=None) for n, call in snapshot.batch.items()}
+    batch = {n: call._replace(full_result=None) for n, call in snapshot.batch.items()}
     return {
         "run": snapshot.run,
         "shown": snapshot.shown,

@@ -1,6 +1,5 @@
 """What can be done now with each call of a batch."""
 
-from dataclasses import replace
 
 import pytest
 from in_memory import KIT, InMemory, agent
@@ -24,8 +23,7 @@ def waiting(*calls, policy=ApprovePolicy.PARK, workflow=None):
     run = InMemory(workflow or agent(parallel=9), approve=policy)
     run.asks(*calls)
     run.snapshot.batch = {
-        n: replace(
-            c,
+        n: c._replace(
             status=CallStatus.WAITING,
             fence=None,
             started_seq=None,
@@ -117,7 +115,7 @@ def test_an_approved_call_starts():
 
 def test_what_was_approved_is_what_runs():
     run = approved_wire()
-    run.snapshot.batch[1] = replace(run.snapshot.batch[1], arguments={"amount": 9999})
+    run.snapshot.batch[1] = run.snapshot.batch[1]._replace(arguments={"amount": 9999})
     run.settle()
     assert run.statuses == ["error"]
     assert run.error(1)[0] == "approval_mismatch"
@@ -125,7 +123,7 @@ def test_what_was_approved_is_what_runs():
 
 def test_an_approval_s_digest_also_holds_the_tool():
     run = approved_wire()
-    run.snapshot.batch[1] = replace(run.snapshot.batch[1], tool="pay")
+    run.snapshot.batch[1] = run.snapshot.batch[1]._replace(tool="pay")
     run.settle()
     assert run.error(1)[0] == "approval_mismatch"
 

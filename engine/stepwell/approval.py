@@ -144,7 +144,7 @@ def _decide(
         denied = replace(question, status=ApprovalStatus.DENIED)
         return [(denied, _deny(snapshot, call, answer.reason))]
     if answer.edit is not None:
-        call = replace(call, edited=_valid_edit(workflow, call, answer.edit), masked=False)
+        call = call._replace(edited=_valid_edit(workflow, call, answer.edit), masked=False)
     approved = replace(
         question,
         status=ApprovalStatus.APPROVED,
@@ -200,9 +200,8 @@ def _decide_doubt(
             end(call, CallStatus.OK, outcome, seq),
         )
     if answer.verdict is Verdict.APPROVE:
-        return replace(question, status=ApprovalStatus.APPROVED), replace(
-            call, status=CallStatus.WAITING
-        )
+        approved = replace(question, status=ApprovalStatus.APPROVED)
+        return approved, call._replace(status=CallStatus.WAITING)
     text = "It was interrupted, and a person found that it did not happen."
     if answer.reason:
         text = f"{text} {answer.reason}"

@@ -1,7 +1,6 @@
 """Pure: the life of the calls that a model asked for, from the request to the batch's results."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -92,8 +91,7 @@ def start(snapshot: Snapshot, calls: Iterable[Call]) -> list[Call]:
     """These calls, marked by the coming transition as running under this driver's fence."""
     run = snapshot.run
     return [
-        replace(
-            call,
+        call._replace(
             status=CallStatus.RUNNING,
             fence=run.fence,
             started_seq=call.started_seq or run.seq + 1,
@@ -158,7 +156,7 @@ def _told_of_repeats(
     if repeats < most or most == 1 or snapshot.is_answered:
         return {}, None
     hint = f"The same call came to the same {repeats} times in a row. Do something else."
-    told = [replace(call, outcome=(call.outcome or {}) | {"repeated": hint}) for call in ended]
+    told = [call._replace(outcome=(call.outcome or {}) | {"repeated": hint}) for call in ended]
     return {call.number: call for call in told}, None
 
 
@@ -182,7 +180,7 @@ def finish(
         limit: the tool's `max_result`, in characters.
     """
     if not status.final:
-        return replace(call, status=status, outcome=None, ms=ms)
+        return call._replace(status=status, outcome=None, ms=ms)
     if call.edited is not None:
         outcome = outcome | {"edited_arguments": call.edited}
     shown = sum(len(dumps(other.outcome)) for other in snapshot.batch.values() if other.outcome)
@@ -195,13 +193,13 @@ def reconciled(
 ) -> Change:
     """What a tool found out about a call whose outcome was lost: the way on, or to a person."""
     if isinstance(finding, DidNotHappen) and (snapshot.stopping or call.masked):
-        again = replace(call, status=CallStatus.WAITING, fence=None)
+        again = call._replace(status=CallStatus.WAITING, fence=None)
         return change(snapshot, Trigger.CALL_FINISHED, now, calls=[again])
     if isinstance(finding, DidNotHappen):
         return change(snapshot, Trigger.START_CALLS, now, calls=start(snapshot, [call]))
     if isinstance(finding, NotKnown):
         seq = snapshot.run.seq + 1
-        doubted = replace(call, status=CallStatus.IN_DOUBT, reconciled_seq=seq)
+        doubted = call._replace(status=CallStatus.IN_DOUBT, reconciled_seq=seq)
         text = f"{call.tool} could not find out what became of its call. {finding.reason}"
         fault = Fault(type="not_reconciled", message=text.rstrip())
         return change(snapshot, Trigger.CALL_FINISHED, now, calls=[doubted], error=fault)
@@ -215,7 +213,7 @@ def ask(workflow: Workflow, snapshot: Snapshot, found: Triage, now: datetime) ->
     """Ask a person about everything in the batch that needs one."""
     seq = snapshot.run.seq + 1
     expires_at = now + workflow.approvals.expire_after
-    doubted = [replace(call, status=CallStatus.IN_DOUBT) for call in found.doubt]
+    doubted = [call._replace(status=CallStatus.IN_DOUBT) for call in found.doubt]
     questions: list[tuple[Call, ApprovalKind, datetime | None]] = [
         (call, ApprovalKind.APPROVAL, expires_at) for call in found.ask
     ]

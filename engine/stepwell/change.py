@@ -218,4 +218,4 @@ def _closed(call: Call, reason: Fault, seq: int, *, begun: bool) -> Call:
 
 def end(call: Call, status: CallStatus, outcome: Envelope, seq: int, **more: Any) -> Call:
     """This call, ended by transition `seq`; `more` are other columns of it."""
-    return replace(call, status=status, outcome=outcome, finished_seq=seq, **more)
+    return call._replace(status=status, outcome=outcome, finished_seq=seq, **more)

@@ -1,7 +1,7 @@
 """Pure: a new run that goes on from where another was after one of its transitions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypedDict
@@ -177,7 +177,7 @@ def _open(
             found.calls.append(fresh)
         elif call.number in fate.begun:
             begun = call.started_seq or past.run.seq
-            fresh = replace(fresh, status=CallStatus.IN_DOUBT, started_seq=begun)
+            fresh = fresh._replace(status=CallStatus.IN_DOUBT, started_seq=begun)
             found.calls.append(fresh)
             found.doubt.append(fresh)
         else:
@@ -188,8 +188,7 @@ def _open(
 
 
 def _not_begun(call: Call) -> Call:
-    return replace(
-        call,
+    return call._replace(
         status=CallStatus.WAITING,
         started_seq=None,
         restarted_seq=None,

@@ -59,8 +59,7 @@ class Mask:
         return fault and replace(fault, message=self.text(fault.message))
 
     def _call(self, call: Call) -> Call:
-        return replace(
-            call,
+        return call._replace(
             arguments=self.value(call.arguments),
             edited=self.value(call.edited),
             outcome=self.value(call.outcome),

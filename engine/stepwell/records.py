@@ -96,7 +96,7 @@ class Fault:
 
 
 class RunRow(NamedTuple):
-    """One run's own columns: a tuple, for that is replaced at every transition and is cheapest.
+    """One run's own columns. A tuple: of what is replaced at every step, it is the cheapest.
 
     Attributes:
         number: the key inside the database; `id` is the public ULID.
@@ -179,9 +179,8 @@ class StoredMessage:
     covers: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """One tool call as it is kept: a line of the effect ledger.
+class Call(NamedTuple):
+    """One tool call as it is kept: a line of the effect ledger. A tuple, as a run's row is.
 
     Attributes:
         number: its place among the run's calls; with the run's id it makes the public id.

@@ -205,7 +205,7 @@ def version_values(call: Call, run: int, seq: int) -> dict[str, Any]:
 
 def stored_call(row: Row) -> Call:
     """A call as it is stored, without its uncut result."""
-    columns: dict[str, Any] = {k: row[k] for k in Call.__slots__ if k in row}
+    columns: dict[str, Any] = {k: row[k] for k in Call._fields if k in row}
     own = {"status": CallStatus(row["status"]), "masked": bool(row["masked"])}
     return Call(**columns | own)
 
