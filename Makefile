@@ -8,6 +8,9 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 INSTALL  = $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
 
+# Every process would compile the engine anew: the tests start hundreds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test check bench crash soak format constraints docs clean

@@ -1,6 +1,5 @@
 """What can be done now with each call of a batch."""
 
-
 import pytest
 from in_memory import KIT, InMemory, agent
 

@@ -19,7 +19,7 @@ from stepwell.fork import Fate, ForkOptions, fork
 from stepwell.gate import ModelGate
 from stepwell.intervention import Raises, RunOptions, new_run
 from stepwell.lease import Leases
-from stepwell.machine import State
+from stepwell.machine import LIVE, State
 from stepwell.mask import LogMask, masking
 from stepwell.messages import OnText
 from stepwell.records import ApprovePolicy
@@ -159,14 +159,14 @@ class Engine(Deciding):
             UnknownRun, UnknownWorkflow, RunNotResumable, ConfigurationError: nothing was changed.
         """
         number = self._number(run)
-        loaded, worker = self.store.load(number), self._worker(None, None)
-        before = loaded.run
-        if before.state not in {State.DONE, State.CANCELLED} or loaded.inbox:
+        (before, was_sent), worker = self.store.glance(number), self._worker(None, None)
+        if before.state not in {State.DONE, State.CANCELLED} or was_sent:
             worker.check_runnable(before.workflow, model or before.model)
         watch = Watch(self.store, number, on_transition, seq=before.seq)
         if model is not None:
             worker.free(number)
-        steering.resume(self.store, number, by, raises, model)
+        if model is not None or any(raises.values()) or before.state not in LIVE:
+            steering.resume(self.store, number, by, raises, model)
         return self._go_on(watch, approve, on_text)
 
     def work(

@@ -64,6 +64,11 @@ class Store(Database):
                 return load.load(connection, number)
             return past.snapshot(past.rewound(connection, number, at))
 
+    def glance(self, number: int) -> tuple[RunRow, bool]:
+        """A run's own row, without the rest, and whether anything that was sent to it waits."""
+        with self.reading() as connection:
+            return load.row(connection, number)
+
     def numbers(self, states: Collection[State]) -> list[int]:
         """The numbers of all runs in these states, the oldest first."""
         query = select(run.c.number).where(run.c.state.in_([state.value for state in states]))

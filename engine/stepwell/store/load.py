@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Integer, bindparam, literal_column, select
 from stepwell.change import WHOLE
 from stepwell.history import Row
 from stepwell.messages import Usage
-from stepwell.records import Call, StoredMessage
+from stepwell.records import Call, RunRow, StoredMessage
 from stepwell.snapshot import Snapshot
 from stepwell.store import inbox, rows
 from stepwell.store.prepared import Prepared
@@ -43,6 +43,12 @@ _REPORTED = Prepared(
     .limit(1)
 )
 _NOTES = Prepared(select(note.c.text).where(note.c.run == _NUMBER).order_by(note.c.number))
+
+
+def row(connection: Connection, number: int) -> tuple[RunRow, bool]:
+    """A run's own row, and whether anything that was sent to it waits."""
+    (found,) = _RUN.rows(connection, {"number": number})
+    return rows.run_row(found), bool(found["was_sent"])
 
 
 def load(connection: Connection, number: int) -> Snapshot:
