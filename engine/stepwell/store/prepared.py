@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Connection, SelectBase, Table
@@ -10,29 +11,50 @@ from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.compiler import SQLCompiler
 
 _DIALECT = sqlite.dialect()
+Converter = Callable[[Any], Any] | None
 
 
 class Prepared:
     """One statement's SQL text and what converts each parameter, and each column of a row.
 
     Executing a Core statement costs as much again as SQLite's own work, so what runs at every
-    transition, or reads whole runs, is compiled when its module is loaded.
+    transition, or reads whole runs, is compiled once, when it is needed first.
     """
 
     def __init__(self, statement: ClauseElement, columns: list[str] | None = None) -> None:
-        compiled = statement.compile(dialect=_DIALECT, column_keys=columns)
+        self._statement = statement
+        self._named = columns
+
+    @cached_property
+    def _compiled(self) -> SQLCompiler:
+        compiled = self._statement.compile(dialect=_DIALECT, column_keys=self._named)
         assert isinstance(compiled, SQLCompiler)  # noqa: S101 - what the SQLite dialect makes
-        self.sql = str(compiled)
-        self._parameters: list[tuple[str, Callable[[Any], Any] | None]] = []
-        for name in compiled.positiontup or ():
-            kind = compiled.binds[name].type.dialect_impl(_DIALECT)
-            self._parameters.append((name, kind.bind_processor(_DIALECT)))
-        # What the statement itself compares with, such as a LIMIT.
-        self._constants = {n: value for n, value in compiled.params.items() if value is not None}
-        self._columns: list[tuple[str, Callable[[Any], Any] | None]] = []
-        for column in statement.selected_columns if isinstance(statement, SelectBase) else ():
-            kind = column.type.dialect_impl(_DIALECT)
-            self._columns.append((column.name, kind.result_processor(_DIALECT, None)))
+        return compiled
+
+    @cached_property
+    def sql(self) -> str:
+        """Its text."""
+        return str(self._compiled)
+
+    @cached_property
+    def _parameters(self) -> list[tuple[str, Converter]]:
+        binds = self._compiled.binds
+        kinds = [
+            (n, binds[n].type.dialect_impl(_DIALECT)) for n in self._compiled.positiontup or ()
+        ]
+        return [(name, kind.bind_processor(_DIALECT)) for name, kind in kinds]
+
+    @cached_property
+    def _constants(self) -> dict[str, Any]:
+        """What the statement itself compares with, such as a LIMIT."""
+        return {name: value for name, value in self._compiled.params.items() if value is not None}
+
+    @cached_property
+    def _columns(self) -> list[tuple[str, Converter]]:
+        query = self._statement
+        columns = query.selected_columns if isinstance(query, SelectBase) else ()
+        kinds = [(column.name, column.type.dialect_impl(_DIALECT)) for column in columns]
+        return [(name, kind.result_processor(_DIALECT, None)) for name, kind in kinds]
 
     def execute(self, cursor: sqlite3.Cursor, values: Mapping[str, Any]) -> sqlite3.Cursor:
         """Run it with `values` by parameter name."""
