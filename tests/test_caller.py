@@ -4,10 +4,16 @@ import contextvars
 import math
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from engines import opened
+from waiting import eventually
 
-from stepwell.caller import Caller, CallerLeft, Superseded
+from stepwell import Reply, threads
+from stepwell.caller import Caller, CallerLeft, Superseded, _Request
+from stepwell.driver import Driver
+from stepwell.snapshot import Snapshot
 
 pytestmark = pytest.mark.timeout(60)
 WHERE: contextvars.ContextVar[str] = contextvars.ContextVar("WHERE")
@@ -84,6 +90,7 @@ def test_an_interrupt_is_the_callers_and_whoever_asked_is_refused(
     interrupt: type[BaseException],
 ) -> None:
     caller, refused = Caller(), threading.Event()
+    has_left: list[bool] = []
 
     def interrupted() -> None:
         raise interrupt
@@ -94,10 +101,36 @@ def test_an_interrupt_is_the_callers_and_whoever_asked_is_refused(
         try:
             asked()
         except CallerLeft:
+            has_left.append(caller.has_left)
             refused.set()
 
     with pytest.raises(interrupt):
         caller.wait_for(work, Endless())
+    caller.leave()
+    assert refused.wait(30)
+    assert has_left == [True], "else it would go on for a while"
+
+
+def test_an_interrupt_before_the_caller_does_what_it_took_leaves_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caller, refused = Caller(), threading.Event()
+
+    def interrupted(_request: _Request) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_Request, "do", interrupted)
+    asked = caller.here(lambda: "here")
+
+    def work() -> None:
+        try:
+            asked()
+        except CallerLeft:
+            refused.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        caller.wait_for(work, Endless())
+    caller.leave()
     assert refused.wait(30)
 
 
@@ -142,3 +175,26 @@ def test_one_that_takes_too_long_is_left_to_itself() -> None:
     assert has_ended.wait(30)
     assert caller.wait_for(further, Endless()) is None
     assert done == ["by another"]
+
+
+def test_a_run_that_is_interrupted_while_its_text_is_shown_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if what took its steps is faster: nothing came of the model call, no fault either."""
+    hand_back = Driver.hand_back
+
+    def slowly(driver: Driver, snapshot: Snapshot, reason: str) -> None:
+        eventually(lambda: threads._free)
+        hand_back(driver, snapshot, reason)
+
+    def interrupted(_text: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threads, "_free", [])
+    monkeypatch.setattr(Driver, "hand_back", slowly)
+    with opened(tmp_path / "r.db", Reply("Some text.")) as engine:
+        with pytest.raises(KeyboardInterrupt):
+            engine.run("w", "Go.", on_text=interrupted)
+        run = engine.get("last")
+        assert (run.state, run.error["type"]) == ("awaiting_model", "interrupted")
+        assert engine.resume("last").answer == "Some text."
