@@ -2,6 +2,8 @@
 
 import contextvars
 import math
+import os
+import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,9 @@ from waiting import eventually
 from stepwell import Reply, threads
 from stepwell.caller import Caller, CallerLeft, Superseded, _Request
 from stepwell.driver import Driver
+from stepwell.messages import Request
 from stepwell.snapshot import Snapshot
+from stepwell.views import HistoryEntry
 
 pytestmark = pytest.mark.timeout(60)
 WHERE: contextvars.ContextVar[str] = contextvars.ContextVar("WHERE")
@@ -198,3 +202,44 @@ def test_a_run_that_is_interrupted_while_its_text_is_shown_is_given_back(
         run = engine.get("last")
         assert (run.state, run.error["type"]) == ("awaiting_model", "interrupted")
         assert engine.resume("last").answer == "Some text."
+
+
+def test_the_end_of_a_run_is_logged_even_if_its_caller_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hand_back, has_left = Driver.hand_back, threading.Event()
+
+    def late(driver: Driver, snapshot: Snapshot, reason: str) -> None:
+        has_left.set()
+        eventually(lambda: threads._free)
+        hand_back(driver, snapshot, reason)
+
+    def complete(_request: Request) -> Reply:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert has_left.wait(30)
+        return Reply("Done.")
+
+    heard: list[object] = []
+    monkeypatch.setattr(threads, "_free", [])
+    monkeypatch.setattr(Driver, "hand_back", late)
+    caplog.set_level("INFO", "stepwell.runs")
+    with opened(tmp_path / "r.db", complete) as engine:
+        with pytest.raises(KeyboardInterrupt):
+            engine.run("w", "Go.", on_transition=heard.append)
+        assert engine.get("last").state == "done"
+    assert len(heard) == 1, "nobody listened to its end"
+    assert [one.name for one in caplog.records if '"done"' in one.message] == ["stepwell.runs"]
+
+
+def test_a_listener_that_fails_hides_no_interrupt(tmp_path: Path) -> None:
+    def fail(entry: HistoryEntry) -> None:
+        if entry.trigger == "retry":
+            raise ValueError("no part of the run")
+
+    def interrupted(_text: str) -> None:
+        raise KeyboardInterrupt
+
+    with opened(tmp_path / "r.db", Reply("Some text.")) as engine:
+        with pytest.raises(KeyboardInterrupt):
+            engine.run("w", "Go.", on_text=interrupted, on_transition=fail)
+        assert engine.get("last").error["type"] == "interrupted"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stepwell import clock
-from stepwell.caller import Caller
+from stepwell.caller import Caller, CallerLeft
 from stepwell.change import Change
 from stepwell.decide import CallEnded
 from stepwell.dispatch import Dispatched
@@ -85,6 +85,11 @@ class Driver(Resources):
         def late(call: int, done: Dispatched) -> None:
             steps.keep_late(call, done.outcome)
 
+        heard = caller.here(self.on_transition) if self.on_transition else None
+
+        def tell(change: Change) -> None:
+            self._tell(change, heard)
+
         steps = Steps(
             use=self,
             workflow=workflow,
@@ -94,7 +99,7 @@ class Driver(Resources):
                 workflow, connect, caller.here(self.on_text) if self.on_text else None, late
             ),
             caller=caller,
-            tell=caller.here(self.tell) if self.on_transition else self.log,
+            tell=tell,
         )
         return steps
 
@@ -113,9 +118,18 @@ class Driver(Resources):
 
     def tell(self, change: Change) -> None:
         """Say that a transition was committed."""
+        self._tell(change, self.on_transition)
+
+    def _tell(self, change: Change, heard: OnTransition | None) -> None:
+        """Log it, even if nobody listens any more. What listens is no part of the run."""
         self.log(change)
-        if self.on_transition is not None:
-            self.on_transition(change)
+        try:
+            if heard is not None:
+                heard(change)
+        except CallerLeft:
+            log.debug("Run %s: nobody listens any more.", change.run.id)
+        except Exception:
+            log.exception("Run %s: a listener failed.", change.run.id)
 
     def hand_back(self, snapshot: Snapshot, reason: str) -> None:
         """Give a run back in the middle of an effect, for this process has to stop."""

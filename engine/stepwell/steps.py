@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from stepwell import clock
-from stepwell.caller import Caller, CallerLeft
+from stepwell.caller import Caller
 from stepwell.change import Change
 from stepwell.decide import (
     AskModel,
@@ -73,7 +73,7 @@ class Steps:
 
     Attributes:
         caller: who waits for it; once that has left, nothing begins.
-        tell: told of every transition after it was committed.
+        tell: told of every transition after it was committed; raises nothing.
     """
 
     use: Resources
@@ -204,12 +204,7 @@ class Steps:
                 time.sleep(RECORD_AGAIN)
             else:
                 break
-        try:
-            self.tell(change)
-        except CallerLeft:
-            log.debug("Run %s: nobody listens any more.", snapshot.run.id)
-        except Exception:  # what listens is no part of the run
-            log.exception("Run %s: a listener failed.", snapshot.run.id)
+        self.tell(change)
 
     def keep_late(self, call: int, outcome: Envelope) -> None:
         """Keep an outcome that came too late."""
