@@ -29,7 +29,7 @@ from stepwell.envelope import Envelope, cut
 from stepwell.errors import LeaseLost, StoreError
 from stepwell.gate import ModelGate
 from stepwell.lease import Lease, Leases
-from stepwell.machine import State
+from stepwell.machine import CallStatus, State
 from stepwell.perform import Performer
 from stepwell.retry import RetryPolicy
 from stepwell.snapshot import Snapshot
@@ -179,7 +179,8 @@ class Steps:
         try:
             self._record(change)
         except LeaseLost:
-            if isinstance(outcome, CallEnded):
+            # That it took too long is no evidence, and would keep out what it comes to yet.
+            if isinstance(outcome, CallEnded) and outcome.status is not CallStatus.IN_DOUBT:
                 self.keep_late(outcome.number, outcome.outcome)
             raise
 
