@@ -15,6 +15,7 @@ from waiting import eventually
 from stepwell import Reply, threads
 from stepwell.caller import Caller, CallerLeft, Superseded, _Request
 from stepwell.driver import Driver
+from stepwell.lease import Leases
 from stepwell.messages import Request
 from stepwell.snapshot import Snapshot
 from stepwell.views import HistoryEntry
@@ -243,3 +244,21 @@ def test_a_listener_that_fails_hides_no_interrupt(tmp_path: Path) -> None:
         with pytest.raises(KeyboardInterrupt):
             engine.run("w", "Go.", on_text=interrupted, on_transition=fail)
         assert engine.get("last").error["type"] == "interrupted"
+
+
+def test_a_run_that_is_interrupted_before_its_first_step_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its lease would be renewed for as long as this process lives."""
+
+    def interrupted(_leases: Leases) -> None:
+        raise KeyboardInterrupt
+
+    with opened(tmp_path / "r.db", Reply("Done.")) as engine:
+        with monkeypatch.context() as patch:
+            patch.setattr(Leases, "_start_ticking", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                engine.run("w", "Go.")
+        assert engine._leases._held == {}
+        assert engine.store.owned() == []
+        assert engine.resume("last").answer == "Done."

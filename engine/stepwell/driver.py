@@ -18,7 +18,7 @@ from stepwell.messages import OnText
 from stepwell.perform import Connect, Performer
 from stepwell.records import Fault
 from stepwell.snapshot import Snapshot
-from stepwell.steps import OnTransition, Resources, Steps
+from stepwell.steps import OnTransition, Resources, Steps, keep_late
 from stepwell.workflow import Workflow
 
 log = logging.getLogger("stepwell")
@@ -52,10 +52,10 @@ class Driver(Resources):
         Raises:
             StoreError: what came of an effect could not be recorded while the lease was held.
         """
-        caller = Caller()
-        steps = self._begin(workflow, connect, snapshot, caller)
-        try:
-            self._go(steps)
+        caller, number, fence = Caller(), snapshot.run.number, snapshot.run.fence
+        performer = self._performer(workflow, connect, snapshot, caller)
+        try:  # from here on, for whatever is held is let go of
+            self._go(self._begin(workflow, performer, snapshot, caller))
         except LeaseLost as lost:
             log.warning("Lease lost: %s", lost)
         except StoreError:
@@ -73,35 +73,37 @@ class Driver(Resources):
             raise
         finally:
             caller.leave()
-            steps.performer.abandon()
-            self.leases.drop(steps.lease)
+            performer.abandon()
+            self.leases.drop(number, fence)
+
+    def _performer(
+        self, workflow: Workflow, connect: Connect, snapshot: Snapshot, caller: Caller
+    ) -> Performer:
+        def late(call: int, done: Dispatched) -> None:
+            keep_late(self.store, snapshot.run.number, call, done.outcome)
+
+        on_text = caller.here(self.on_text) if self.on_text else None
+        return Performer(workflow, connect, on_text, late)
 
     def _begin(
-        self, workflow: Workflow, connect: Connect, snapshot: Snapshot, caller: Caller
+        self, workflow: Workflow, performer: Performer, snapshot: Snapshot, caller: Caller
     ) -> Steps:
         run = snapshot.run = snapshot.run._replace(digest=workflow.digest)
         snapshot.driven_since = clock.now()
-
-        def late(call: int, done: Dispatched) -> None:
-            steps.keep_late(call, done.outcome)
-
         heard = caller.here(self.on_transition) if self.on_transition else None
 
         def tell(change: Change) -> None:
             self._tell(change, heard)
 
-        steps = Steps(
+        return Steps(
             use=self,
             workflow=workflow,
             snapshot=snapshot,
             lease=self.leases.hold(run.number, run.fence, run.lease_until or self.leases.until()),
-            performer=Performer(
-                workflow, connect, caller.here(self.on_text) if self.on_text else None, late
-            ),
+            performer=performer,
             caller=caller,
             tell=tell,
         )
-        return steps
 
     @staticmethod
     def _go(steps: Steps) -> None:

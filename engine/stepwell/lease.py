@@ -70,11 +70,12 @@ class Leases:
             self._start_ticking()
         return lease
 
-    def drop(self, lease: Lease) -> None:
-        """Let it run out."""
+    def drop(self, number: int, fence: int) -> None:
+        """Let a run's lease run out, if it is held under this fence."""
         with self._lock:
-            if self._held.get(lease.number) is lease:
-                del self._held[lease.number]
+            held = self._held.get(number)
+            if held is not None and held.fence == fence:
+                del self._held[number]
 
     def renew(self) -> None:
         """Extend every lease; mark those that somebody else has taken."""

@@ -181,7 +181,7 @@ class Steps:
         except LeaseLost:
             # That it took too long is no evidence, and would keep out what it comes to yet.
             if isinstance(outcome, CallEnded) and outcome.status is not CallStatus.IN_DOUBT:
-                self.keep_late(outcome.number, outcome.outcome)
+                keep_late(self.use.store, snapshot.run.number, outcome.number, outcome.outcome)
             raise
 
     def _record(self, change: Change) -> None:
@@ -207,13 +207,6 @@ class Steps:
                 break
         self.tell(change)
 
-    def keep_late(self, call: int, outcome: Envelope) -> None:
-        """Keep an outcome that came too late."""
-        with suppress(StoreError):  # it is evidence, no more
-            self.use.store.keep_late(
-                self.snapshot.run.number, call, cut(outcome, LATE_CHARACTERS)[0]
-            )
-
     def _wait(self, until: datetime) -> None:
         seconds = (until - clock.now()).total_seconds()
         if seconds > 0:
@@ -223,3 +216,9 @@ class Steps:
         """Take in what was sent to a run while it waited."""
         with suppress(StoreError):  # the next record tells it, too
             self.snapshot.inbox = self.use.store.waiting(self.snapshot.run.number)
+
+
+def keep_late(store: Store, number: int, call: int, outcome: Envelope) -> None:
+    """Keep the outcome of a run's call that came too late."""
+    with suppress(StoreError):  # it is evidence, no more
+        store.keep_late(number, call, cut(outcome, LATE_CHARACTERS)[0])
