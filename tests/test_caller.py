@@ -6,18 +6,21 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from engines import opened
 from waiting import eventually
 
-from stepwell import Reply, threads
+from stepwell import ProviderError, Reply, threads
 from stepwell.caller import Caller, CallerLeft, Superseded, _Request
 from stepwell.driver import Driver
 from stepwell.lease import Leases
 from stepwell.messages import Request
 from stepwell.snapshot import Snapshot
+from stepwell.steps import Steps
+from stepwell.store import Store
 from stepwell.views import HistoryEntry
 
 pytestmark = pytest.mark.timeout(60)
@@ -262,3 +265,28 @@ def test_a_run_that_is_interrupted_before_its_first_step_is_given_back(
         assert engine._leases._held == {}
         assert engine.store.owned() == []
         assert engine.resume("last").answer == "Done."
+
+
+def test_an_interrupted_run_that_waits_is_waited_for_by_nobody_and_opens_no_closed_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+    wait = Steps._wait
+
+    def interrupted(steps: Steps, until: datetime) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        wait(steps, until)
+
+    def waiting(_store: Store, number: int) -> tuple[()]:
+        looked.append(number)
+        return ()
+
+    monkeypatch.setattr(threads, "_free", [])
+    monkeypatch.setattr(Steps, "_wait", interrupted)
+    monkeypatch.setattr(Store, "waiting", waiting)
+    busy = ProviderError("Busy.", kind="overloaded", retryable=True, retry_after=9)
+    with opened(tmp_path / "r.db", busy, Reply("Done.")) as engine:
+        with pytest.raises(KeyboardInterrupt):
+            engine.run("w", "Go.")
+        assert eventually(lambda: threads._free, 5), "not only when its time has come"
+        assert looked == []

@@ -19,7 +19,7 @@ class Lease:
 
     Attributes:
         cancel_requested: who asked for the run's end, as the last heartbeat saw it.
-        news: set when the lease is lost or an end is asked for; waits end early.
+        news: set when the lease is lost or dropped, or an end is asked for; waits end early.
     """
 
     number: int
@@ -71,11 +71,12 @@ class Leases:
         return lease
 
     def drop(self, number: int, fence: int) -> None:
-        """Let a run's lease run out, if it is held under this fence."""
+        """Let a run's lease run out, if it is held under this fence; who waits with it ends."""
         with self._lock:
             held = self._held.get(number)
             if held is not None and held.fence == fence:
                 del self._held[number]
+                held.news.set()
 
     def renew(self) -> None:
         """Extend every lease; mark those that somebody else has taken."""

@@ -214,6 +214,8 @@ class Steps:
 
     def _look_again(self) -> None:
         """Take in what was sent to a run while it waited."""
+        if self.caller.has_left:  # then the store may be closed: it would be opened again
+            return
         with suppress(StoreError):  # the next record tells it, too
             self.snapshot.inbox = self.use.store.waiting(self.snapshot.run.number)
 
