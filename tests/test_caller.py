@@ -13,7 +13,7 @@ import pytest
 from engines import opened
 from waiting import eventually
 
-from stepwell import ProviderError, Reply, threads
+from stepwell import ProviderError, Reply, threads, tool
 from stepwell.caller import Caller, CallerLeft, Superseded, _Request
 from stepwell.driver import Driver
 from stepwell.lease import Leases
@@ -290,3 +290,40 @@ def test_an_interrupted_run_that_waits_is_waited_for_by_nobody_and_opens_no_clos
             engine.run("w", "Go.")
         assert eventually(lambda: threads._free, 5), "not only when its time has come"
         assert looked == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("leaves", [False, True], ids=["returns", "exits"])
+def test_the_child_of_a_listener_that_forks_neither_waits_nor_gives_the_run_back(
+    tmp_path: Path, leaves: bool
+) -> None:
+    parent, children, ended = os.getpid(), [], []
+
+    @tool
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    def fork(entry: HistoryEntry) -> None:
+        if entry.trigger != "request_tools":
+            return
+        children.append(os.fork())
+        if children == [0]:
+            signal.alarm(20)  # a child that waits for ever ends, too
+            if leaves:
+                raise SystemExit(3)
+        else:
+            ended.append(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]))
+
+    replies = [Reply(calls=[("pay", {})]), Reply("Done.")]
+    with opened(tmp_path / "r.db", *replies, tools=[pay]) as engine:
+        try:
+            run = engine.run("w", "Go.", on_transition=fork)
+        except BaseException as error:
+            if os.getpid() != parent:
+                os._exit(7 if isinstance(error, Superseded | SystemExit) else 8)
+            raise
+        assert ended == [7]
+        assert run.state == "done"
+        assert [step.trigger for step in engine.history(run.id)].count("retry") == 0

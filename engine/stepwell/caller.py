@@ -4,6 +4,7 @@ So a tool can run in the middle of the steps, and a call costs no change of thre
 is free for Ctrl-C, for a tool that takes too long, and for what it wants to be told.
 """
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -28,7 +29,7 @@ class CallerLeft(BaseException):
 
 
 class Superseded(BaseException):
-    """The call that this thread was in the middle of was given up: another takes the steps now."""
+    """The steps are not this thread's any more: its call was given up, or it is of a fork."""
 
 
 class Patience(Protocol[T_co]):
@@ -78,7 +79,7 @@ class Caller:
     """Made by the thread that waits."""
 
     def __init__(self) -> None:
-        self._me = threading.get_ident()
+        self._me, self._process = threading.get_ident(), os.getpid()
         self._asked: SimpleQueue[_Request] = SimpleQueue()
         self._lock = threading.Lock()
         self._unanswered: set[_Request] = set()
@@ -89,6 +90,11 @@ class Caller:
         """Whether nobody waits any more: nothing may begin."""
         return self._left
 
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is the child of something asked for that forked: nobody takes steps here."""
+        return os.getpid() != self._process
+
     def wait_for(self, work: Callable[[], object], patience: Patience[T]) -> T | None:
         """Have it done by another thread.
 
@@ -98,6 +104,7 @@ class Caller:
 
         Raises:
             RuntimeError: no thread is to be had.
+            Superseded: it was asked for something that forked, and this is the child.
             whatever `work` raises.
         """
         ended: Future[None] = Future()
@@ -111,6 +118,8 @@ class Caller:
                     return instead
             else:
                 asked.do()
+                if self.is_forked:
+                    raise Superseded
         ended.result()
         return None
 
@@ -151,6 +160,8 @@ class Caller:
 
     def leave(self) -> None:
         """Wait no more; who asks, or has asked, is told so. Only then, for nothing is to begin."""
+        if self.is_forked:  # nobody is here, and the lock may be another thread's for ever
+            return
         with self._lock:
             self._left = True
             for request in self._unanswered:

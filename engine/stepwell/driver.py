@@ -69,7 +69,8 @@ class Driver(Resources):
             )
         except BaseException as error:
             caller.leave()
-            self.hand_back(snapshot, _why(error))
+            if not caller.is_forked:  # a child of a listener's fork ends: the run is its parent's
+                self.hand_back(snapshot, _why(error))
             raise
         finally:
             caller.leave()

@@ -72,6 +72,8 @@ class Leases:
 
     def drop(self, number: int, fence: int) -> None:
         """Let a run's lease run out, if it is held under this fence; who waits with it ends."""
+        if self._pid != os.getpid():
+            return
         with self._lock:
             held = self._held.get(number)
             if held is not None and held.fence == fence:
