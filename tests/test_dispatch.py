@@ -8,12 +8,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import pytest
 from pydantic import AfterValidator
+from waiting import eventually
 
+from stepwell.caller import Superseded
 from stepwell.dispatch import MAX_MESSAGE, Dispatched, Dispatcher
 from stepwell.errors import StoreError
 from stepwell.machine import CallStatus
@@ -437,6 +440,32 @@ def test_abandoning_cancels_async_calls_and_forgets_all():
     gate.set()
     assert dispatcher.running == frozenset()
     assert dispatcher.next(timeout=SOON) is None
+
+
+def test_who_waits_for_calls_that_another_thread_abandons_does_not_wait_for_ever():
+    gate, begun, ended = threading.Event(), threading.Event(), threading.Event()
+    dispatcher, late, tried = Dispatcher(lambda _number, done: late.append(done)), [], []
+
+    def hold() -> None:
+        begun.set()
+        gate.wait(30)
+
+    def wait() -> None:
+        dispatcher.start(1, quiet(hold), {}, context())
+        with suppress(Superseded):
+            dispatcher.next()
+        ended.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    assert begun.wait(30)
+    dispatcher.abandon()
+    assert ended.wait(30)
+    gate.set()
+    assert eventually(lambda: late)[0].status is OK
+    for begin in (dispatcher.start, dispatcher.call_here):
+        with pytest.raises(Superseded):
+            begin(2, quiet(lambda: tried.append("begun")), {}, context())
+    assert tried == []
 
 
 def test_waiting_can_be_interrupted_by_a_signal():

@@ -16,6 +16,7 @@ from waiting import eventually
 from stepwell import Reply, tool
 from stepwell.caller import LOOK, Superseded
 from stepwell.dispatch import Dispatched, Dispatcher
+from stepwell.intervention import interrupt
 from stepwell.machine import CallStatus
 from stepwell.tools import ToolContext
 
@@ -207,3 +208,32 @@ def test_callbacks_run_in_the_callers_thread(tmp_path: Path) -> None:
         )
     assert heard == {threading.get_ident()}
     assert inside != [threading.get_ident()]
+
+
+def test_that_a_call_took_too_long_keeps_out_nothing_that_it_comes_to_yet(tmp_path: Path) -> None:
+    """It hangs, its run is taken over, its time is over, and then it has an effect after all."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    @tool(timeout=LOOK * 60)
+    def pay() -> str:
+        """Pay."""
+        begun.set()
+        may_end.wait(50)
+        return "paid"
+
+    with opened(tmp_path / "r.db", Reply(calls=[("pay", {})]), tools=[pay]) as engine:
+        with freeze_time(NOW, tick=True) as clock:
+
+            def take_over() -> None:
+                begun.wait(30)
+                snapshot = engine.store.load(1)
+                engine.store.record(snapshot, interrupt(snapshot, "taken over", NOW))
+                clock.tick(timedelta(seconds=LOOK * 60))
+
+            threading.Thread(target=take_over).start()
+            engine.run("w", "Go.")
+        [call] = engine.get("last").calls
+        assert (call.status, call.late_outcome) == ("in_doubt", None)
+        may_end.set()
+        late = eventually(lambda: engine.get("last").calls[0].late_outcome)
+    assert late["result"] == "paid"

@@ -4,10 +4,10 @@ So a tool can run in the middle of the steps, and a call costs no change of thre
 is free for Ctrl-C, for a tool that takes too long, and for what it wants to be told.
 """
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -24,12 +24,12 @@ T_co = TypeVar("T_co", covariant=True)
 LOOK = 1.0
 
 
-class CallerLeft(Exception):
-    """Nobody waits for this any more."""
+class CallerLeft(BaseException):
+    """Nobody waits for this any more. A model's code is not to take it for a fault of its own."""
 
 
 class Superseded(BaseException):
-    """The call that this thread was in the middle of was given up: another takes the steps now."""
+    """The steps are not this thread's any more: its call was given up, or it is of a fork."""
 
 
 class Patience(Protocol[T_co]):
@@ -49,34 +49,51 @@ class _Request:
 
     def __init__(self, function: Callable[[], object]) -> None:
         self._function = function
-        self.answer: Future[Any] = Future()
+        # The first answer counts. (A future that a Ctrl-C finds half set would never be noticed.)
+        self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
 
     def do(self) -> None:
+        """Answer it; unless an interrupt comes, which is the caller's: then it has to leave."""
+        answer: tuple[Any, BaseException | None]
         try:
-            self.answer.set_result(self._function())
+            answer = self._function(), None
         except Exception as error:  # noqa: BLE001 - it is for whoever asked
-            self.answer.set_exception(error)
-        except BaseException:  # an interrupt is for the caller
-            self.refuse()
-            raise
+            answer = None, error
+        self._answers.put(answer)
 
     def refuse(self) -> None:
-        self.answer.set_exception(CallerLeft())
+        self._answers.put((None, CallerLeft()))
+
+    def answer(self) -> Any:
+        """Wait for it, in the thread that asked."""
+        result, error = self._answers.get()
+        try:
+            if error is not None:
+                raise error
+            return result
+        finally:
+            del error  # its traceback has this frame
 
 
 class Caller:
     """Made by the thread that waits."""
 
     def __init__(self) -> None:
-        self._me = threading.get_ident()
+        self._me, self._process = threading.get_ident(), os.getpid()
         self._asked: SimpleQueue[_Request] = SimpleQueue()
         self._lock = threading.Lock()
+        self._unanswered: set[_Request] = set()
         self._left = False
 
     @property
     def has_left(self) -> bool:
         """Whether nobody waits any more: nothing may begin."""
         return self._left
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is the child of something asked for that forked: nobody takes steps here."""
+        return os.getpid() != self._process
 
     def wait_for(self, work: Callable[[], object], patience: Patience[T]) -> T | None:
         """Have it done by another thread.
@@ -87,6 +104,7 @@ class Caller:
 
         Raises:
             RuntimeError: no thread is to be had.
+            Superseded: it was asked for something that forked, and this is the child.
             whatever `work` raises.
         """
         ended: Future[None] = Future()
@@ -100,6 +118,8 @@ class Caller:
                     return instead
             else:
                 asked.do()
+                if self.is_forked:
+                    raise Superseded
         ended.result()
         return None
 
@@ -127,16 +147,22 @@ class Caller:
             with self._lock:
                 if self._left:
                     raise CallerLeft
+                self._unanswered.add(request)
                 self._asked.put(request)
-            answer: T = request.answer.result()
-            return answer
+            try:
+                answer: T = request.answer()
+                return answer
+            finally:
+                with self._lock:
+                    self._unanswered.remove(request)
 
         return ask
 
     def leave(self) -> None:
-        """Wait no more; who asks, or has asked, is told so."""
+        """Wait no more; who asks, or has asked, is told so. Only then, for nothing is to begin."""
+        if self.is_forked:  # nobody is here, and the lock may be another thread's for ever
+            return
         with self._lock:
             self._left = True
-        with suppress(Empty):
-            while True:
-                self._asked.get_nowait().refuse()
+            for request in self._unanswered:
+                request.refuse()

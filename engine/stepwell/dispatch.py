@@ -60,6 +60,7 @@ class Dispatcher:
         self._jobs: dict[int, _Job] = {}
         self._here: _Job | None = None
         self._finished: SimpleQueue[_Job] = SimpleQueue()
+        self._is_abandoned = False
 
     @property
     def running(self) -> frozenset[int]:
@@ -69,11 +70,16 @@ class Dispatcher:
     def start(
         self, number: int, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> None:
-        """Begin one call on a thread of its own; its outcome comes from `next`."""
+        """Begin one call on a thread of its own; its outcome comes from `next`.
+
+        Raises:
+            Superseded: this was abandoned.
+        """
         if number in self._jobs:
             raise ValueError(f"call {number} is running")
         job = _Job(number, tool, arguments, context, self._on_late)
         self._jobs[number] = job
+        self._go_on()  # no sooner: whoever abandons finds the job, or is found out
         job.start(self._finished)
 
     def call_here(
@@ -82,10 +88,11 @@ class Dispatcher:
         """Run one call in this thread, while another one looks whether it takes too long.
 
         Raises:
-            Superseded: it was `lost`; or the tool has forked, and this is the child.
+            Superseded: it was `lost`, or abandoned; or the tool has forked, and this is the child.
         """
         job, process = _Job(number, tool, arguments, context, self._on_late), os.getpid()
         self._here = job
+        self._go_on()
         copy_context().run(job.work)
         if os.getpid() != process or not job.has_arrived:
             raise Superseded
@@ -110,20 +117,27 @@ class Dispatcher:
     @overload
     def next(self, timeout: float | None) -> tuple[int, Dispatched] | None: ...
     def next(self, timeout: float | None = None) -> tuple[int, Dispatched] | None:
-        """Wait until a call has finished or timed out; None after `timeout` seconds without one."""
+        """Wait until a call has finished or timed out; None after `timeout` seconds without one.
+
+        Raises:
+            Superseded: all were abandoned, and the wait would have no end.
+        """
         if not self._jobs and timeout is None:
             raise LookupError("no call is running")
         patience = clock.monotonic() + (math.inf if timeout is None else timeout)
         while True:
             now = clock.monotonic()
-            due = min([patience, *(job.deadline for job in self._jobs.values())])
+            due = min([patience, *(job.deadline for job in list(self._jobs.values()))])
             job = self._arrived(min(max(due - now, 0), _SLICE))
             if job is not None:
-                return self._jobs.pop(job.number).number, job.done
+                self._jobs.pop(job.number, None)
+                return job.number, job.done
+            if timeout is None:
+                self._go_on()
             now = clock.monotonic()
-            late = [job for job in self._jobs.values() if job.deadline <= now]
+            late = [job for job in list(self._jobs.values()) if job.deadline <= now]
             if late:
-                del self._jobs[late[0].number]
+                self._jobs.pop(late[0].number, None)
                 late[0].drop()
                 return late[0].number, late[0].given_up()
             if now >= patience:
@@ -139,8 +153,16 @@ class Dispatcher:
         self._on_late(job.number, job.done)
         return None
 
+    def _go_on(self) -> None:
+        if self._is_abandoned:
+            raise Superseded
+
     def abandon(self) -> None:
-        """Stop waiting: async calls are cancelled, what the others come to comes too late."""
+        """Stop waiting: async calls are cancelled, what the others come to comes too late.
+
+        Also for another thread: that which is in the middle of this finds itself superseded.
+        """
+        self._is_abandoned = True
         for job in [*self._jobs.values(), *filter(None, [self._here])]:
             job.drop()
         self._jobs.clear()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stepwell import clock
-from stepwell.caller import Caller
+from stepwell.caller import Caller, CallerLeft
 from stepwell.change import Change
 from stepwell.decide import CallEnded
 from stepwell.dispatch import Dispatched
@@ -18,7 +18,7 @@ from stepwell.messages import OnText
 from stepwell.perform import Connect, Performer
 from stepwell.records import Fault
 from stepwell.snapshot import Snapshot
-from stepwell.steps import OnTransition, Resources, Steps
+from stepwell.steps import OnTransition, Resources, Steps, keep_late
 from stepwell.workflow import Workflow
 
 log = logging.getLogger("stepwell")
@@ -52,10 +52,10 @@ class Driver(Resources):
         Raises:
             StoreError: what came of an effect could not be recorded while the lease was held.
         """
-        caller = Caller()
-        steps = self._begin(workflow, connect, snapshot, caller)
-        try:
-            self._go(steps)
+        caller, number, fence = Caller(), snapshot.run.number, snapshot.run.fence
+        performer = self._performer(workflow, connect, snapshot, caller)
+        try:  # from here on, for whatever is held is let go of
+            self._go(self._begin(workflow, performer, snapshot, caller))
         except LeaseLost as lost:
             log.warning("Lease lost: %s", lost)
         except StoreError:
@@ -69,34 +69,42 @@ class Driver(Resources):
             )
         except BaseException as error:
             caller.leave()
-            self.hand_back(snapshot, _why(error))
+            if not caller.is_forked:  # a child of a listener's fork ends: the run is its parent's
+                self.hand_back(snapshot, _why(error))
             raise
         finally:
             caller.leave()
-            steps.performer.abandon()
-            self.leases.drop(steps.lease)
+            performer.abandon()
+            self.leases.drop(number, fence)
+
+    def _performer(
+        self, workflow: Workflow, connect: Connect, snapshot: Snapshot, caller: Caller
+    ) -> Performer:
+        def late(call: int, done: Dispatched) -> None:
+            keep_late(self.store, snapshot.run.number, call, done.outcome)
+
+        on_text = caller.here(self.on_text) if self.on_text else None
+        return Performer(workflow, connect, on_text, late)
 
     def _begin(
-        self, workflow: Workflow, connect: Connect, snapshot: Snapshot, caller: Caller
+        self, workflow: Workflow, performer: Performer, snapshot: Snapshot, caller: Caller
     ) -> Steps:
         run = snapshot.run = snapshot.run._replace(digest=workflow.digest)
         snapshot.driven_since = clock.now()
+        heard = caller.here(self.on_transition) if self.on_transition else None
 
-        def late(call: int, done: Dispatched) -> None:
-            steps.keep_late(call, done.outcome)
+        def tell(change: Change) -> None:
+            self._tell(change, heard)
 
-        steps = Steps(
+        return Steps(
             use=self,
             workflow=workflow,
             snapshot=snapshot,
             lease=self.leases.hold(run.number, run.fence, run.lease_until or self.leases.until()),
-            performer=Performer(
-                workflow, connect, caller.here(self.on_text) if self.on_text else None, late
-            ),
+            performer=performer,
             caller=caller,
-            tell=caller.here(self.tell) if self.on_transition else self.log,
+            tell=tell,
         )
-        return steps
 
     @staticmethod
     def _go(steps: Steps) -> None:
@@ -113,9 +121,18 @@ class Driver(Resources):
 
     def tell(self, change: Change) -> None:
         """Say that a transition was committed."""
+        self._tell(change, self.on_transition)
+
+    def _tell(self, change: Change, heard: OnTransition | None) -> None:
+        """Log it, even if nobody listens any more. What listens is no part of the run."""
         self.log(change)
-        if self.on_transition is not None:
-            self.on_transition(change)
+        try:
+            if heard is not None:
+                heard(change)
+        except CallerLeft:
+            log.debug("Run %s: nobody listens any more.", change.run.id)
+        except Exception:
+            log.exception("Run %s: a listener failed.", change.run.id)
 
     def hand_back(self, snapshot: Snapshot, reason: str) -> None:
         """Give a run back in the middle of an effect, for this process has to stop."""

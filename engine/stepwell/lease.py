@@ -19,7 +19,7 @@ class Lease:
 
     Attributes:
         cancel_requested: who asked for the run's end, as the last heartbeat saw it.
-        news: set when the lease is lost or an end is asked for; waits end early.
+        news: set when the lease is lost or dropped, or an end is asked for; waits end early.
     """
 
     number: int
@@ -70,11 +70,15 @@ class Leases:
             self._start_ticking()
         return lease
 
-    def drop(self, lease: Lease) -> None:
-        """Let it run out."""
+    def drop(self, number: int, fence: int) -> None:
+        """Let a run's lease run out, if it is held under this fence; who waits with it ends."""
+        if self._pid != os.getpid():
+            return
         with self._lock:
-            if self._held.get(lease.number) is lease:
-                del self._held[lease.number]
+            held = self._held.get(number)
+            if held is not None and held.fence == fence:
+                del self._held[number]
+                held.news.set()
 
     def renew(self) -> None:
         """Extend every lease; mark those that somebody else has taken."""

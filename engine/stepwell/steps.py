@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from stepwell import clock
-from stepwell.caller import Caller, CallerLeft
+from stepwell.caller import Caller
 from stepwell.change import Change
 from stepwell.decide import (
     AskModel,
@@ -29,7 +29,7 @@ from stepwell.envelope import Envelope, cut
 from stepwell.errors import LeaseLost, StoreError
 from stepwell.gate import ModelGate
 from stepwell.lease import Lease, Leases
-from stepwell.machine import State
+from stepwell.machine import CallStatus, State
 from stepwell.perform import Performer
 from stepwell.retry import RetryPolicy
 from stepwell.snapshot import Snapshot
@@ -73,7 +73,7 @@ class Steps:
 
     Attributes:
         caller: who waits for it; once that has left, nothing begins.
-        tell: told of every transition after it was committed.
+        tell: told of every transition after it was committed; raises nothing.
     """
 
     use: Resources
@@ -179,8 +179,9 @@ class Steps:
         try:
             self._record(change)
         except LeaseLost:
-            if isinstance(outcome, CallEnded):
-                self.keep_late(outcome.number, outcome.outcome)
+            # That it took too long is no evidence, and would keep out what it comes to yet.
+            if isinstance(outcome, CallEnded) and outcome.status is not CallStatus.IN_DOUBT:
+                keep_late(self.use.store, snapshot.run.number, outcome.number, outcome.outcome)
             raise
 
     def _record(self, change: Change) -> None:
@@ -204,19 +205,7 @@ class Steps:
                 time.sleep(RECORD_AGAIN)
             else:
                 break
-        try:
-            self.tell(change)
-        except CallerLeft:
-            log.debug("Run %s: nobody listens any more.", snapshot.run.id)
-        except Exception:  # what listens is no part of the run
-            log.exception("Run %s: a listener failed.", snapshot.run.id)
-
-    def keep_late(self, call: int, outcome: Envelope) -> None:
-        """Keep an outcome that came too late."""
-        with suppress(StoreError):  # it is evidence, no more
-            self.use.store.keep_late(
-                self.snapshot.run.number, call, cut(outcome, LATE_CHARACTERS)[0]
-            )
+        self.tell(change)
 
     def _wait(self, until: datetime) -> None:
         seconds = (until - clock.now()).total_seconds()
@@ -225,5 +214,13 @@ class Steps:
 
     def _look_again(self) -> None:
         """Take in what was sent to a run while it waited."""
+        if self.caller.has_left:  # then the store may be closed: it would be opened again
+            return
         with suppress(StoreError):  # the next record tells it, too
             self.snapshot.inbox = self.use.store.waiting(self.snapshot.run.number)
+
+
+def keep_late(store: Store, number: int, call: int, outcome: Envelope) -> None:
+    """Keep the outcome of a run's call that came too late."""
+    with suppress(StoreError):  # it is evidence, no more
+        store.keep_late(number, call, cut(outcome, LATE_CHARACTERS)[0])
