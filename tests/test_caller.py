@@ -342,3 +342,17 @@ def test_no_lease_is_kept_by_one_who_is_interrupted_again_and_again(
         with pytest.raises(KeyboardInterrupt):
             engine.run("w", "Go.", on_text=interrupted)
         assert engine._leases._held == {}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_a_run_whose_beginning_could_not_be_told_is_anybodys_at_once(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    def fail(_entry: HistoryEntry) -> None:
+        raise error
+
+    with opened(tmp_path / "r.db", Reply("Done.")) as engine:
+        with pytest.raises(error):
+            engine.run("w", "Go.", on_transition=fail)
+        assert engine.store.owned() == []
+        assert engine.resume("last").answer == "Done."
