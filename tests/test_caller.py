@@ -18,6 +18,7 @@ from stepwell.caller import Caller, CallerLeft, Superseded, _Request
 from stepwell.driver import Driver
 from stepwell.lease import Leases
 from stepwell.messages import Request
+from stepwell.perform import Performer
 from stepwell.snapshot import Snapshot
 from stepwell.steps import Steps
 from stepwell.store import Store
@@ -327,3 +328,31 @@ def test_the_child_of_a_listener_that_forks_neither_waits_nor_gives_the_run_back
         assert ended == [7]
         assert run.state == "done"
         assert [step.trigger for step in engine.history(run.id)].count("retry") == 0
+
+
+def test_no_lease_is_kept_by_one_who_is_interrupted_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_anything: object) -> None:
+        raise KeyboardInterrupt
+
+    with opened(tmp_path / "r.db", Reply("Some text.")) as engine:
+        monkeypatch.setattr(Driver, "hand_back", interrupted)
+        monkeypatch.setattr(Performer, "abandon", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.run("w", "Go.", on_text=interrupted)
+        assert engine._leases._held == {}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_a_run_whose_beginning_could_not_be_told_is_anybodys_at_once(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    def fail(_entry: HistoryEntry) -> None:
+        raise error
+
+    with opened(tmp_path / "r.db", Reply("Done.")) as engine:
+        with pytest.raises(error):
+            engine.run("w", "Go.", on_transition=fail)
+        assert engine.store.owned() == []
+        assert engine.resume("last").answer == "Done."

@@ -73,9 +73,11 @@ class Driver(Resources):
                 self.hand_back(snapshot, _why(error))
             raise
         finally:
-            caller.leave()
-            performer.abandon()
-            self.leases.drop(number, fence)
+            try:
+                caller.leave()
+                performer.abandon()
+            finally:  # after a further Ctrl-C, too, else it would be renewed for ever
+                self.leases.drop(number, fence)
 
     def _performer(
         self, workflow: Workflow, connect: Connect, snapshot: Snapshot, caller: Caller

@@ -294,7 +294,12 @@ class Engine(Deciding):
         """Drive, asking the caller's own function about each question, until it has no answer."""
         worker = self._worker(watch, on_text)
         while True:
-            watch.catch_up()
+            try:
+                watch.catch_up()
+            except BaseException:
+                if begun is not None:  # ours already, and nobody drives it yet
+                    self.store.release(begun.run.number, begun.run.fence)
+                raise
             worker.advance(watch.number, watch.catch_up, begun)
             begun = None
             if not ask(self.store, self.workflows, watch.number, decider):
