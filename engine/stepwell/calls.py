@@ -118,10 +118,12 @@ def settle(
 ) -> Change:
     """Record ended calls, start those that take their slots, and go on when all have ended."""
     changed = {call.number: call for call in ended}
-    changed |= fill(workflow, snapshot, (snapshot.batch | changed).values())
     batch = snapshot.batch | changed
+    if not _have_ended(batch):
+        changed |= fill(workflow, snapshot, batch.values())
+        batch |= changed
     rows = list(changed.values())
-    if not all(call.status.final for call in batch.values()):
+    if not _have_ended(batch):
         return change(snapshot, Trigger.CALL_FINISHED, now, calls=rows, notes=notes)
     told, stuck = _told_of_repeats(workflow, snapshot, batch)
     rows = list((changed | told).values())
@@ -132,6 +134,10 @@ def settle(
         return change(snapshot, Trigger.RESULTS_READY, now, calls=rows, notes=notes)
     columns = {"answer": fault.message}
     return change(snapshot, Trigger.CAP, now, calls=rows, notes=notes, error=fault, columns=columns)
+
+
+def _have_ended(batch: Mapping[int, Call]) -> bool:
+    return all(call.status.final for call in batch.values())
 
 
 def _told_of_repeats(

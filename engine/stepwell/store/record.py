@@ -122,13 +122,11 @@ def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> Record
     """
     before, after = change.before, change.run
     assert before is not None  # noqa: S101 - a first transition goes through `begin`
-    values = rows.run_values(after) | {
-        "guard_number": before.number,
-        "guard_fence": before.fence,
-        "guard_seq": before.seq,
-        "live": after.state in LIVE,
-    }
-    statement = _UPDATES[after.owner is None, _seldom(before) != _seldom(after)]
+    changes_all = _seldom(before) != _seldom(after)
+    values = (rows.run_values if changes_all else rows.step_values)(after)
+    values["guard_number"], values["guard_fence"] = before.number, before.fence
+    values["guard_seq"], values["live"] = before.seq, after.state in LIVE
+    statement = _UPDATES[after.owner is None, changes_all]
     found = statement.execute(cursor, values).fetchall()
     if not found:
         if worker is not None and _is_there_already(cursor, change, worker):

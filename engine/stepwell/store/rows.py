@@ -46,11 +46,7 @@ def run_values(run: RunRow) -> dict[str, Any]:
         "user": run.user,
         "model": run.model,
         "approve": run.approve.value,
-        "state": run.state.value,
-        "seq": run.seq,
         "fence": run.fence,
-        "attempt": run.attempt,
-        "not_before": run.not_before,
         "owner": run.owner,
         "lease_until": run.lease_until,
         "max_turns": run.max_turns,
@@ -58,27 +54,39 @@ def run_values(run: RunRow) -> dict[str, Any]:
         "max_tokens": run.max_tokens,
         "max_cost": run.max_cost,
         "max_seconds": run.max_seconds,
-        "active_ms": run.active_ms,
-        "turns": run.used.turns,
-        "tool_calls": run.used.tool_calls,
-        "input_tokens": run.used.input_tokens,
-        "cached_tokens": run.used.cached_tokens,
-        "output_tokens": run.used.output_tokens,
-        "cost": run.used.cost,
-        "reserved_turns": run.reserved_turns,
-        "reserved_tokens": run.reserved_tokens,
-        "reserved_cost": run.reserved_cost,
         "window": run.window,
         "overflow_at": run.overflow_at,
-        "digest": run.digest,
         "answer": run.answer,
         "error": run.error.as_json() if run.error else None,
         "cancel_requested": run.cancel_requested,
         "created_at": run.created_at,
-        "updated_at": run.updated_at,
         "finished_at": run.finished_at,
         "forked_run": run.forked_run,
         "forked_seq": run.forked_seq,
+        **step_values(run),
+    }
+
+
+def step_values(run: RunRow) -> dict[str, Any]:
+    """Those of a run's columns that any transition may change."""
+    used = run.used
+    return {
+        "state": run.state.value,
+        "seq": run.seq,
+        "attempt": run.attempt,
+        "not_before": run.not_before,
+        "active_ms": run.active_ms,
+        "turns": used.turns,
+        "tool_calls": used.tool_calls,
+        "input_tokens": used.input_tokens,
+        "cached_tokens": used.cached_tokens,
+        "output_tokens": used.output_tokens,
+        "cost": used.cost,
+        "reserved_turns": run.reserved_turns,
+        "reserved_tokens": run.reserved_tokens,
+        "reserved_cost": run.reserved_cost,
+        "digest": run.digest,
+        "updated_at": run.updated_at,
     }
 
 
