@@ -99,8 +99,9 @@ class Worker:
             follow: called after every look at a run that is driven elsewhere.
             claimed: the run, where this process drives it already.
         """
+        known: Snapshot | None = None
         while True:
-            claimed = claimed or self._claim(number)
+            claimed = claimed or self._claim(number, known=known)
             if claimed is not None:
                 self.drive(claimed)
                 if claimed.run.owner is None and not claimed.inbox:
@@ -114,7 +115,8 @@ class Worker:
             if not held:
                 follow()
                 return
-            if not self.rescue(held[0], jitter=None):
+            known = self.rescue(held[0], jitter=None)
+            if known is None:
                 time.sleep(POLL)
             follow()
 
@@ -154,10 +156,13 @@ class Worker:
         store.renew({}, clock.now(), self.driver.leases.until())
 
     def _claim(
-        self, number: int | None, limits: Mapping[str, int] = MappingProxyType({})
+        self,
+        number: int | None,
+        limits: Mapping[str, int] = MappingProxyType({}),
+        known: Snapshot | None = None,
     ) -> Snapshot | None:
         now, until = clock.now(), self.driver.leases.until()
-        return self.driver.store.claim(self.workflows, now, until, number, limits)
+        return self.driver.store.claim(self.workflows, now, until, number, limits, known)
 
     def drive(self, snapshot: Snapshot) -> None:
         """Take a claimed run as far as it goes now."""
@@ -169,19 +174,19 @@ class Worker:
         for held in self.driver.store.owned(number):
             self.rescue(held, jitter=None)
 
-    def rescue(self, held: Owned, jitter: float | None) -> bool:
-        """Take a stuck run from its owner. False if it is not stuck, or moved on meanwhile."""
+    def rescue(self, held: Owned, jitter: float | None) -> Snapshot | None:
+        """Take a stuck run from its owner. None if it is not stuck, or moved on meanwhile."""
         driver = self.driver
         if not held.is_stuck(clock.now()):
-            return False
+            return None
         snapshot = driver.store.load(held.number)
         if snapshot.run.fence != held.fence or snapshot.run.owner is None:
-            return False
+            return None
         fault = lost_worker(snapshot, driver.policy)
         change = take_over(snapshot, fault, clock.now(), driver.policy, jitter)
         try:
             driver.store.record(snapshot, change)
         except LeaseLost:
-            return False
+            return None
         driver.tell(change)
-        return True
+        return snapshot

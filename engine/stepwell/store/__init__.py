@@ -172,6 +172,7 @@ class Store(Database):
         until: datetime,
         number: int | None = None,
         limits: Mapping[str, int] = MappingProxyType({}),
+        known: Snapshot | None = None,
     ) -> Snapshot | None:
         """A due run, or the one asked for if it is due, now driven by this process.
 
@@ -181,6 +182,7 @@ class Store(Database):
             until: when the lease ends.
             number: only this run.
             limits: by workflow, how many of its runs may be driven at once, by all processes.
+            known: the run as this process has recorded it; read again only if it has moved on.
         """
         owner = self.worker()
         found = self.write(
@@ -194,7 +196,13 @@ class Store(Database):
                 limits=limits,
             )
         )
-        return None if found is None else self.load(found)
+        if found is None:
+            return None
+        if known is not None:
+            with self.reading() as connection:
+                if load.renew(connection, found, known):
+                    return known
+        return self.load(found)
 
     def renew(
         self, leases: Mapping[int, int], now: datetime, until: datetime

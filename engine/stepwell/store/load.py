@@ -51,6 +51,16 @@ def row(connection: Connection, number: int) -> tuple[RunRow, bool]:
     return rows.run_row(found), bool(found["was_sent"])
 
 
+def renew(connection: Connection, number: int, known: Snapshot) -> bool:
+    """Bring a run that was claimed since up to date; False if more has become of it."""
+    found, was_sent = row(connection, number)
+    if (found.number, found.seq) != (known.run.number, known.run.seq):
+        return False
+    known.run = found
+    known.inbox = inbox.waiting(connection.exec_driver_sql, number) if was_sent else ()
+    return True
+
+
 def load(connection: Connection, number: int) -> Snapshot:
     """The run as it was last recorded: what its transitions made of it, one after the other."""
     one = {"number": number}
