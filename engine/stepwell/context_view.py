@@ -1,6 +1,6 @@
 """Pure: what the model is shown of a run, as people look at it."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -10,8 +10,68 @@ from stepwell.messages import AssistantMessage, Message, Request, ToolMessage
 from stepwell.pipeline import Pipeline
 from stepwell.snapshot import Snapshot
 from stepwell.summary import window
-from stepwell.views import ContextView, ShownCall, ShownMessage
 from stepwell.workflow import Agent, Workflow, model_name
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCall:
+    """One call in a reply, as the model is shown it."""
+
+    id: str
+    tool: str
+    arguments: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownMessage:
+    """One message as the model is shown it.
+
+    Attributes:
+        role: "user", "assistant", "tool", or "summary", which the model reads as the user's.
+        calls: what a reply asked for.
+        call: of a result: the id of the call that it answers.
+        raw: the provider's own items, sent instead of the rest to the model that they are from.
+        tokens: about how many it takes.
+    """
+
+    role: str
+    text: str
+    reasoning: str | None = None
+    calls: tuple[ShownCall, ...] = ()
+    call: str | None = None
+    tool: str | None = None
+    raw: Any = None
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextView:
+    """What the model is shown of a run, after one of its transitions.
+
+    Attributes:
+        model: who is asked; of a summary, who writes it. None for the setting STEPWELL_MODEL.
+        redefined: whether the workflow was another one then: instructions and tools are today's.
+        overhead: estimated tokens of the instructions and the tools.
+        estimate: tokens of everything, counted by its characters alone: rather too many.
+        reported: tokens that the provider itself counted last, of what was shown then and the
+            reply to it; None where it has not, or where what it counted is shown no more.
+        tokens: what decides when to summarise: as reported, and estimated since then.
+        window: how many the model takes, None where that is not known.
+    """
+
+    run: str
+    at: int
+    state: str
+    model: str | None
+    redefined: bool
+    instructions: str
+    tools: tuple[dict[str, Any], ...]
+    messages: tuple[ShownMessage, ...]
+    overhead: int
+    estimate: int
+    reported: int | None
+    tokens: int
+    window: int | None
 
 
 def context(workflow: Workflow, snapshot: Snapshot, now: datetime) -> ContextView:

@@ -12,6 +12,7 @@ from ulid import ULID
 
 from stepwell import clock, steering
 from stepwell.change import Change
+from stepwell.context_view import ContextView
 from stepwell.decisions import Decider, Deciding, ask
 from stepwell.driver import Driver
 from stepwell.firing import Firer, OnFired
@@ -31,7 +32,7 @@ from stepwell.snapshot import Snapshot
 from stepwell.store import Store
 from stepwell.store.connections import database_file
 from stepwell.submission import submit
-from stepwell.views import ContextView, InboxView, RunDetail
+from stepwell.views import InboxView, RunDetail
 from stepwell.watch import OnTransition, Watch
 from stepwell.worker import Worker
 from stepwell.workflow import Workflow, registered

@@ -1,9 +1,12 @@
 """What people and programs are shown of runs: frozen, with the names that the JSON has."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
+
+from pydantic import computed_field
 
 from stepwell.envelope import Envelope
 
@@ -245,9 +248,38 @@ class RunDetail(Run):
     calls: tuple[CallView, ...]
     approvals: tuple[ApprovalView, ...]
     inbox: tuple[InboxView, ...]
-    trace: tuple[TraceStep, ...]
     redefined: tuple[int, ...]
     forks: tuple[PointView, ...]
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def trace(self) -> tuple[TraceStep, ...]:
+        """What its model thought, called and observed, step by step."""
+        return tuple(_trace(self))
+
+
+def _trace(run: RunDetail) -> Iterator[TraceStep]:
+    replies = {said.seq: said for said in run.messages if said.role == "assistant"}
+    observed = {said.call: said.text for said in run.messages if said.role == "tool"}
+    asked: dict[int, list[CallView]] = {}
+    for call in run.calls:
+        asked.setdefault(call.requested_seq, []).append(call)
+    for step, seq in enumerate(sorted({*replies, *asked}), 1):
+        calls, reply = asked.get(seq, []), replies.get(seq)
+        thought = reply and (reply.reasoning or (reply.text if calls else None))
+        if thought:
+            yield TraceStep(step=step, type="reasoning", text=thought)
+        for call in calls:
+            sent = call.arguments if call.edited_arguments is None else call.edited_arguments
+            yield TraceStep(
+                step=step, type="tool_call", tool=call.tool, arguments=sent, call=call.id
+            )
+        for call in calls:
+            if call.id in observed:
+                text = observed[call.id]
+                yield TraceStep(
+                    step=step, type="observation", tool=call.tool, text=text, call=call.id
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,64 +318,3 @@ class RunDiff:
     changed: tuple[Difference, ...]
     transcript: TranscriptDifference
     calls: tuple[CallDifference, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ShownCall:
-    """One call in a reply, as the model is shown it."""
-
-    id: str
-    tool: str
-    arguments: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownMessage:
-    """One message as the model is shown it.
-
-    Attributes:
-        role: "user", "assistant", "tool", or "summary", which the model reads as the user's.
-        calls: what a reply asked for.
-        call: of a result: the id of the call that it answers.
-        raw: the provider's own items, sent instead of the rest to the model that they are from.
-        tokens: about how many it takes.
-    """
-
-    role: str
-    text: str
-    reasoning: str | None = None
-    calls: tuple[ShownCall, ...] = ()
-    call: str | None = None
-    tool: str | None = None
-    raw: Any = None
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextView:
-    """What the model is shown of a run, after one of its transitions.
-
-    Attributes:
-        model: who is asked; of a summary, who writes it. None for the setting STEPWELL_MODEL.
-        redefined: whether the workflow was another one then: instructions and tools are today's.
-        overhead: estimated tokens of the instructions and the tools.
-        estimate: tokens of everything, counted by its characters alone: rather too many.
-        reported: tokens that the provider itself counted last, of what was shown then and the
-            reply to it; None where it has not, or where what it counted is shown no more.
-        tokens: what decides when to summarise: as reported, and estimated since then.
-        window: how many the model takes, None where that is not known.
-    """
-
-    run: str
-    at: int
-    state: str
-    model: str | None
-    redefined: bool
-    instructions: str
-    tools: tuple[dict[str, Any], ...]
-    messages: tuple[ShownMessage, ...]
-    overhead: int
-    estimate: int
-    reported: int | None
-    tokens: int
-    window: int | None

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from stepwell import clock
 from stepwell.change import Change
-from stepwell.context_view import context
+from stepwell.context_view import ContextView, context
 from stepwell.delivery import wake
 from stepwell.driver import Driver
 from stepwell.errors import ConfigurationError, LeaseLost, StoreError, UnknownWorkflow
@@ -21,7 +21,6 @@ from stepwell.perform import Performer
 from stepwell.providers import resolve
 from stepwell.snapshot import Snapshot
 from stepwell.store.claim import Owned
-from stepwell.views import ContextView
 from stepwell.workflow import Agent, Workflow, model_name
 
 log = logging.getLogger("stepwell")

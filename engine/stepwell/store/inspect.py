@@ -37,7 +37,6 @@ from stepwell.store.tables import (
     transition,
     worker,
 )
-from stepwell.store.trace import trace
 from stepwell.store.types import milliseconds
 from stepwell.views import (
     ApprovalView,
@@ -202,7 +201,6 @@ def assemble(
         calls=tuple(_call(id_, line) for line in calls),
         approvals=tuple(_approval(question) for question in questions),
         inbox=sent,
-        trace=tuple(trace(id_, messages, by_request)),
         redefined=redefined,
         forks=forked,
     )
