@@ -26,6 +26,7 @@ from typing_extensions import TypedDict
 
 from stepwell.arguments import MAX_CHARACTERS, Parameters, parse
 from stepwell.errors import ArgumentsError
+from stepwell.shape import Shape
 
 
 class Item(BaseModel):
@@ -500,3 +501,14 @@ def test_b03_numbers_in_text_are_no_times(annotation, right: str, wrong: list[st
     for text in wrong:
         with pytest.raises(ArgumentsError, match="when"):
             parameters.validate({"when": text})
+
+
+def test_what_a_schema_wants_is_kept_for_the_places_it_has_and_no_more() -> None:
+    """A model's inventions would else stay for as long as the process."""
+    pair = {"type": "array", "prefixItems": [{"type": "string"}], "items": {"type": "integer"}}
+    shape = Shape({"type": "object", "properties": {"pair": pair}})
+    assert shape.child("pair") is shape.child("pair")
+    kinds = [shape.child("pair").child(index).kinds for index in range(1000)]
+    assert kinds == [{"string"}] + [{"integer"}] * 999
+    assert len({id(shape.child(f"invented {n}")) for n in range(1000)}) == 1
+    assert len(shape._children) == len(shape.child("pair")._children) == 2

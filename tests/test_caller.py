@@ -3,9 +3,9 @@
 import contextvars
 import math
 import threading
-from collections.abc import Callable
 
 import pytest
+from waiting import eventually
 
 from stepwell.caller import Caller, CallerLeft, Superseded, _Request
 
@@ -140,8 +140,7 @@ def test_nobody_is_kept_waiting_for_a_caller_that_has_left() -> None:
 
     early = threading.Thread(target=ask)
     early.start()
-    while caller._asked.empty():
-        threading.Event().wait(0.001)
+    eventually(lambda: not caller._asked.empty())
     assert not caller.has_left
     caller.leave()
     early.join(30)
@@ -164,7 +163,10 @@ def test_one_that_takes_too_long_is_left_to_itself() -> None:
 
     assert caller.wait_for(work, patience) == "instead"
     done: list[str] = []
-    further: Callable[[], None] = lambda: done.append("by another")  # noqa: E731
+
+    def further() -> None:
+        done.append("by another")
+
     may_end.set()
     assert has_ended.wait(30)
     assert caller.wait_for(further, Endless()) is None

@@ -3,13 +3,13 @@
 import time
 from datetime import UTC, datetime, timedelta
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
 
 
 def now() -> datetime:
     """The current time, timezone-aware UTC, cut to the millisecond that the database keeps."""
-    return _EPOCH + time.time_ns() // 1_000_000 * _MILLISECOND
+    return EPOCH + time.time_ns() // 1_000_000 * MILLISECOND
 
 
 def monotonic() -> float:

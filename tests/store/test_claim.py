@@ -15,6 +15,7 @@ import pytest
 
 from stepwell import Agent, Engine, ProviderError, ScriptedModel, Verdict, clock
 from stepwell.decide import Faulted
+from stepwell.inbox import InboxKind
 from stepwell.intervention import interrupt
 from stepwell.messages import Reply
 from stepwell.owner import CLOCK_TOLERANCE, Owner, is_gone, this_process
@@ -55,6 +56,23 @@ def test_a_run_that_is_asked_for_is_claimed_only_if_it_is_due(begin, claim) -> N
     assert claim(number=second.number) is None
     assert claim(number=99) is None
     assert claim("other", number=1) is None
+
+
+def test_a_run_that_is_known_is_read_again_only_if_it_has_moved_on(store: Store, claim) -> None:
+    run = Stepping(store)
+    behind = run.copy()
+    run.record(run.replied(("look", {"q": "a"})))
+    known = run.copy()
+    store.release(run.number, run.snapshot.run.fence)
+    fresh = claim(number=run.number, known=behind)
+    assert fresh is not behind
+    assert fresh.run == known.run._replace(fence=2, lease_until=fresh.run.lease_until)
+    store.send(run.number, InboxKind.MESSAGE, "ann", text="Also look there.")
+    store.release(run.number, 2)
+    assert claim(number=run.number, known=fresh) is fresh
+    assert fresh.run.fence == 3
+    assert fresh == store.load(run.number)
+    assert [entry.text for entry in fresh.inbox] == ["Also look there."]
 
 
 def test_a_retry_is_not_claimed_before_its_time(store: Store, claim) -> None:

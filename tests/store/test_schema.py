@@ -75,6 +75,14 @@ def test_a_fresh_database_has_every_table_view_and_index(file: Path) -> None:
             reader.execute(f"SELECT * FROM {view}")  # noqa: S608 - ours
 
 
+def test_the_schema_is_not_left_in_the_log(file: Path) -> None:
+    with closing(Store(file)):
+        alone = file.with_name("alone.db")
+        alone.write_bytes(file.read_bytes())
+    with looking(alone) as reader:
+        assert reader.execute("SELECT count(*) FROM run").fetchone() == (0,)
+
+
 def test_children_of_a_run_are_kept_by_its_number(file: Path) -> None:
     Store(file).close()
     sql = dict(described(file))

@@ -1,23 +1,22 @@
 """Column types: how values are stored, so that the database stays small and exact."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import BigInteger, Dialect, Text
 from sqlalchemy.types import TypeDecorator
 
+from stepwell.clock import EPOCH, MILLISECOND
 from stepwell.envelope import dumps
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 _PICODOLLARS = 10**12
 
 
 def milliseconds(moment: datetime) -> int:
     """An aware datetime as milliseconds since 1970, UTC."""
-    return (moment - _EPOCH) // _MILLISECOND
+    return (moment - EPOCH) // MILLISECOND
 
 
 class Milliseconds(TypeDecorator[datetime]):
@@ -30,7 +29,7 @@ class Milliseconds(TypeDecorator[datetime]):
         return None if value is None else milliseconds(value)
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
-        return None if value is None else _EPOCH + value * _MILLISECOND
+        return None if value is None else EPOCH + value * MILLISECOND
 
 
 class Json(TypeDecorator[Any]):
