@@ -34,13 +34,13 @@ docs: $(VENV)/.runtime ## the parts of the docs that come from the code, written
 	@$(BIN)/python docs/generate.py
 
 bench: $(VENV)/.dev ## time per transition beside plain sqlite3
-	$(BIN)/python tests/bench/rounds.py
+	$(BIN)/python -m tests.bench.rounds
 
 crash: $(VENV)/.dev ## every commit, tool and fault in real processes; the table of docs/crash.md
-	PYTHONPATH=. $(BIN)/python tests/crash/matrix.py --write
+	$(BIN)/python -m tests.crash.matrix --write
 
 soak: $(VENV)/.dev ## workers that are killed at random for a minute
-	PYTHONPATH=. $(BIN)/python tests/soak/soak.py
+	$(BIN)/python -m tests.soak.soak
 
 format: $(VENV)/.dev ## format, and fix what the linter can
 	$(BIN)/python -m ruff check --fix .

@@ -7,7 +7,7 @@ python docs/generate.py --check    says which are stale, and ends with 1 if any 
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,10 @@ from stepwell.cli.app import app
 from stepwell.machine import mermaid
 
 DOCS = Path(__file__).resolve().parent
-ROOT = DOCS.parent
+sys.path.insert(0, str(DOCS.parent))
+
+from tests.architecture import FILES, PACKAGE, ROOMS, unit_of, units_imported  # noqa: E402
+
 WIDTH = 88
 
 
@@ -43,30 +46,41 @@ def tree() -> Iterator[tuple[tuple[str, ...], Any]]:
         pending = [((*path, name), inner[name]) for name in inner] + pending
 
 
-def modules() -> str:
-    """Every module from the bottom to the top, with the first sentence that it says of itself."""
-    rows = [f"| `{name}` | {_sentence(name)} |" for name in order()]
-    return "\n".join(["| module | what it is |", "|---|---|", *rows])
+def rooms() -> str:
+    """Every room with its first sentence, its files, and the rooms that it may import."""
+    rows = [
+        f"| `{room}` | {_sentence(room)} | {_files(room)} | {_names(sees)} |"
+        for room, sees in ROOMS.items()
+    ]
+    return "\n".join(["| room | what it holds | files | imports |", "|---|---|---|---|", *rows])
 
 
-def order() -> list[str]:
-    """The modules of the package in the order in which they may import each other."""
-    source = (ROOT / "tests" / "test_architecture.py").read_text("utf-8")
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ORDER":
-            names: tuple[str, ...] = ast.literal_eval(node.value)
-            return list(names)
-    raise SystemExit("tests/test_architecture.py has no ORDER")
+def imports() -> str:
+    """Which room imports which, as a diagram: the arrows that the code has, root files left out."""
+    seen: dict[str, set[str]] = {room: set() for room in ROOMS if room != "__init__"}
+    for path in FILES:
+        room = unit_of(path)
+        if room in seen:
+            seen[room] |= (units_imported(path) & set(seen)) - {room}
+    arrows = [f"    {room} --> {other}" for room in seen for other in sorted(seen[room])]
+    return "\n".join(["```mermaid", "flowchart TD", *arrows, "```"])
 
 
-def _sentence(module: str) -> str:
-    package = ROOT / "engine" / "stepwell"
-    file = package / f"{module}.py"
-    file = file if file.exists() else package / module / "__init__.py"
-    if not file.exists():
-        return "(to come)"
+def _sentence(room: str) -> str:
+    package = PACKAGE / f"{room}.py"
+    file = package if package.exists() else PACKAGE / room / "__init__.py"
+    file = PACKAGE / "__init__.py" if room == "__init__" else file
     said = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
     return " ".join(said.partition("\n\n")[0].split())
+
+
+def _files(room: str) -> str:
+    names = sorted({path.stem for path in FILES if unit_of(path) == room} - {"__init__"})
+    return _names(names if (PACKAGE / room).is_dir() else [])
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names)) or "none"
 
 
 def _help(path: tuple[str, ...], command: Any) -> str:
@@ -79,7 +93,8 @@ def _help(path: tuple[str, ...], command: Any) -> str:
 
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "states": ("states.md", states),
-    "modules": ("architecture.md", modules),
+    "rooms": ("architecture.md", rooms),
+    "imports": ("architecture.md", imports),
     "commands": ("cli.md", commands),
 }
 

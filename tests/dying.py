@@ -30,7 +30,7 @@ def workflow(ledger: Path, model: Any = None) -> Agent:
 
 
 def _model() -> Any:
-    from engines import StrictModel
+    from tests.engines import StrictModel
 
     calls = [ToolCall("add", {"a": 1, "b": 2}, "c2"), ToolCall("pay", {"amount": 5}, "c1")]
     return StrictModel([Reply(calls=calls), Reply("done")])

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from stepwell import Agent, Engine, Reply, ScriptedModel, clock, tool
-from stepwell.decide import Outcome, Replied, conclude
 from stepwell.messages import OnText, Request
 from stepwell.retry import RetryPolicy
+from stepwell.rules.decide import Outcome, Replied, conclude
 from stepwell.settings import Settings
+from stepwell.state.transcript import problems
 from stepwell.tools import ToolContext
-from stepwell.transcript import problems
 
 # Nothing is waited for: a retry comes at once.
 AT_ONCE = Settings(retry_base=0, synchronous="off")

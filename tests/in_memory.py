@@ -3,18 +3,28 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from stepwell.approval import Decision, Verdict, decide_approval
-from stepwell.change import Change
-from stepwell.decide import CallEnded, Command, Faulted, Outcome, Record, Replied, conclude, decide
 from stepwell.envelope import success
 from stepwell.errors import ProviderError
-from stepwell.intervention import Start, resume, start, take_over
 from stepwell.machine import CallStatus, State
 from stepwell.messages import Reply
-from stepwell.offer import Offer
-from stepwell.records import Approval, Call, Fault
 from stepwell.retry import RetryPolicy
-from stepwell.snapshot import Snapshot
+from stepwell.rules.approval import Decision, Verdict, decide_approval
+from stepwell.rules.change import Change
+from stepwell.rules.decide import (
+    CallEnded,
+    Command,
+    Faulted,
+    Outcome,
+    Record,
+    Replied,
+    conclude,
+    decide,
+)
+from stepwell.rules.recovery import resume, take_over
+from stepwell.rules.starting import Start, start
+from stepwell.state.call_terms import Offer
+from stepwell.state.records import Approval, Call, Fault
+from stepwell.state.snapshot import Snapshot
 from stepwell.tools import tool
 from stepwell.workflow import Agent, Workflow
 

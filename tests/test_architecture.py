@@ -1,98 +1,31 @@
-"""Imports point one way, time comes from one clock, and files stay small enough to read."""
+"""Each room imports only what it may, time comes from one clock, and files stay short."""
 
 import ast
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
+from graphlib import TopologicalSorter
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "engine" / "stepwell"
-
-# Bottom first: a unit (a module or package of stepwell) imports only units before it, and itself.
-ORDER = (
-    "errors",
-    "clock",
-    "retry",
-    "settings",
-    "machine",
-    "envelope",
-    "shape",
-    "mistakes",
-    "arguments",
-    "context",
-    "signature",
-    "tools",
-    "messages",
-    "tokens",
-    "transcript",
-    "shown",
-    "offer",
-    "workflow",
-    "pipeline",
-    "inbox",
-    "zones",
-    "cron",
-    "recurrence",
-    "template",
-    "schedule",
-    "occurrences",
-    "rescheduling",
-    "records",
-    "snapshot",
-    "budget",
-    "change",
-    "mask",
-    "approval",
-    "triage",
-    "calls",
-    "turn",
-    "summary",
-    "plan",
-    "intervention",
-    "delivery",
-    "history",
-    "fork",
-    "compatibility",
-    "decide",
-    "prices",
-    "providers",
-    "owner",
-    "background",
-    "threads",
-    "caller",
-    "dispatch",
-    "perform",
-    "views",
-    "schedule_views",
-    "diff",
-    "context_view",
-    "store",
-    "runlog",
-    "lease",
-    "gate",
-    "steps",
-    "driver",
-    "worker",
-    "firing",
-    "schedules",
-    "pool",
-    "watch",
-    "reader",
-    "decisions",
-    "submission",
-    "steering",
-    "doctor",
-    "engine",
-    "cli",
-    "__init__",
+from tests.architecture import (
+    FILES,
+    PACKAGE,
+    ROOMS,
+    ROOT_FILES,
+    allowed,
+    imports,
+    imports_of,
+    module_of,
+    modules_imported,
+    name_of,
+    unit_of,
+    units_imported,
 )
 
-# Neither a database nor the network nor a screen up to here.
-LAST_PURE = "decide"
+# Plain data in, plain data out: no database, SDK, network, terminal or clock.
+PURE = ("tools", "state", "recurring", "rules", "views")
 IMPURE = {
     "alembic",
     "anthropic",
@@ -135,39 +68,6 @@ CLOCKS = {
 FILE_LINES = 350
 FUNCTION_LINES = 55
 
-FILES = sorted(PACKAGE.rglob("*.py"))
-
-
-def name_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).as_posix()
-
-
-def unit_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-
-
-def imports(tree: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
-    """Every dotted name imported anywhere in a file of `package`, in functions and under `if` too."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else ()
-            base = ".".join((*above, *filter(None, [node.module])))
-            yield from (f"{base}.{alias.name}" for alias in node.names)
-
-
-def imports_of(path: Path) -> set[str]:
-    package = path.relative_to(PACKAGE.parent).parent.parts
-    return set(imports(ast.parse(path.read_text("utf-8")), package))
-
-
-def units_imported(names: set[str]) -> set[str]:
-    """The units among `names`; a name that stepwell itself offers counts as `__init__`."""
-    own = [name.split(".") for name in names if name.split(".")[0] == "stepwell"]
-    units = {unit_of(path) for path in FILES} | set(ORDER)
-    return {parts[1] if len(parts) > 1 and parts[1] in units else "__init__" for parts in own}
-
 
 def clocks(tree: ast.AST) -> Iterator[str]:
     """Every use of a clock other than ours."""
@@ -180,61 +80,63 @@ def clocks(tree: ast.AST) -> Iterator[str]:
                 yield from (f"time.{a.name}" for a in names if ("time", a.name) in CLOCKS)
 
 
-def each_file(*, but: str = "\0") -> pytest.MarkDecorator:
-    files = [path for path in FILES if but not in name_of(path)]
-    return pytest.mark.parametrize("path", files, ids=name_of)
+def test_every_module_has_a_room() -> None:
+    assert {unit_of(path) for path in FILES} == {*ROOT_FILES, *ROOMS}
 
 
-def test_there_is_something_to_check() -> None:
-    assert FILES
-    assert len(set(ORDER)) == len(ORDER)
+def test_a_room_imports_only_the_rooms_it_may_see() -> None:
+    wrong = {name_of(path): units_imported(path) - allowed(unit_of(path)) for path in FILES}
+    assert not {name: units for name, units in wrong.items() if units}
 
 
-@each_file()
-def test_every_module_has_a_place(path: Path) -> None:
-    assert unit_of(path) in ORDER, f"give {unit_of(path)} its place in ORDER"
+def test_no_module_imports_itself_in_a_circle() -> None:
+    graph = {module_of(path): modules_imported(path) - {module_of(path)} for path in FILES}
+    for module in graph:  # a package's own names are loaded from its modules, not the reverse
+        graph[module] -= {module.rpartition(".")[0]}
+    assert list(TopologicalSorter(graph).static_order())
 
 
-@each_file()
-def test_imports_point_down(path: Path) -> None:
-    unit = unit_of(path)
-    below = set(ORDER[: ORDER.index(unit)]) if unit in ORDER else set()
-    wrong = units_imported(imports_of(path)) - below - {unit}
-    assert not wrong, f"{name_of(path)} imports {sorted(wrong)}, which do not stand below {unit}"
+def test_pure_rooms_stay_pure() -> None:
+    pure = [path for path in FILES if unit_of(path) in PURE]
+    roots = {name_of(path): {name.split(".")[0] for name in imports_of(path)} for path in pure}
+    assert not {name: found & IMPURE for name, found in roots.items() if found & IMPURE}
+    assert not [name_of(path) for path in pure if "clock" in units_imported(path)]
 
 
-@each_file()
-def test_pure_modules_stay_pure(path: Path) -> None:
-    if unit_of(path) in ORDER[: ORDER.index(LAST_PURE) + 1]:
-        roots = {name.split(".")[0] for name in imports_of(path)}
-        assert not roots & IMPURE
+def test_the_library_does_not_know_the_application() -> None:
+    roots = {name_of(path): {name.split(".")[0] for name in imports_of(path)} for path in FILES}
+    assert not [name for name, found in roots.items() if found & {"tools", "workflows", "tests"}]
 
 
-@each_file()
-def test_the_library_does_not_know_the_application(path: Path) -> None:
-    roots = {name.split(".")[0] for name in imports_of(path)}
-    assert not roots & {"tools", "workflows", "tests"}
+def test_only_the_machine_uses_transitions() -> None:
+    users = [
+        name_of(path)
+        for path in FILES
+        if "transitions" in {name.split(".")[0] for name in imports_of(path)}
+    ]
+    assert users == ["machine.py"]
 
 
-@each_file(but="machine.py")
-def test_only_the_machine_uses_transitions(path: Path) -> None:
-    assert "transitions" not in {name.split(".")[0] for name in imports_of(path)}
-
-
-@each_file(but="clock.py")
-def test_there_is_one_clock(path: Path) -> None:
-    assert not set(clocks(ast.parse(path.read_text("utf-8")))), "ask stepwell.clock"
+def test_there_is_one_clock() -> None:
+    users = [name_of(path) for path in FILES if set(clocks(ast.parse(path.read_text("utf-8"))))]
+    assert users == ["clock.py"], "ask stepwell.clock"
 
 
 # A migration is as long as its tables.
-@each_file(but="migrations/")
-def test_files_and_functions_are_short(path: Path) -> None:
-    text = path.read_text("utf-8")
-    assert len(text.splitlines()) <= FILE_LINES
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines = (node.end_lineno or 0) - node.lineno + 1
-            assert lines <= FUNCTION_LINES, f"{node.name} has {lines} lines"
+def test_files_and_functions_are_short() -> None:
+    long = []
+    for path in FILES:
+        if "migrations/" in name_of(path):
+            continue
+        text = path.read_text("utf-8")
+        if (size := len(text.splitlines())) > FILE_LINES:
+            long.append(f"{name_of(path)} has {size} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                if lines > FUNCTION_LINES:
+                    long.append(f"{name_of(path)}: {node.name} has {lines} lines")
+    assert not long
 
 
 def test_importing_stepwell_is_cheap() -> None:

@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import PAGES, ROOT, Player, Server, agrees, blocks, shown
 from pydantic import Field
 
 import workflows
 from stepwell import tool
-from stepwell.arguments import Parameters, parse
 from stepwell.cli.ask import DID_IT_HAPPEN, MAY_IT_RUN
 from stepwell.errors import ArgumentsError
 from stepwell.machine import LIVE, TRANSITIONS, CallStatus, State
 from stepwell.settings import Settings
 from stepwell.store.views import VIEWS
+from stepwell.tools.arguments import Parameters, parse
+from tests.pages import PAGES, ROOT, Player, Server, agrees, blocks, shown
 
 sys.path.insert(0, str(ROOT / "docs"))
 import generate  # docs/ is no package

@@ -10,10 +10,8 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from engines import AT_ONCE, Till, opened
 from freezegun import freeze_time
 from pydantic import BaseModel
-from waiting import eventually
 
 from stepwell import (
     Agent,
@@ -27,7 +25,6 @@ from stepwell import (
     Verdict,
     tool,
 )
-from stepwell.approval import decide_approval
 from stepwell.errors import (
     ApprovalClosed,
     ConfigurationError,
@@ -41,6 +38,9 @@ from stepwell.errors import (
     UnknownWorkflow,
 )
 from stepwell.messages import AssistantMessage, ToolMessage, Usage
+from stepwell.rules.approval import decide_approval
+from tests.engines import AT_ONCE, Till, opened
+from tests.waiting import eventually
 
 NOW = datetime(2027, 3, 14, 12, tzinfo=UTC)
 PAY, WIRE, LOOK = ("pay", {"amount": 1}), ("wire", {"amount": 1}), ("look", {"q": "a"})

@@ -18,17 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, field_serializer
 
-from stepwell.envelope import (
-    MAX_DEPTH,
-    Unserialisable,
-    canonical,
-    clean,
-    cut,
-    dumps,
-    failure,
-    jsonable,
-    success,
-)
+from stepwell.envelope import cut, failure, success
+from stepwell.plain_json import MAX_DEPTH, Unserialisable, canonical, clean, dumps, jsonable
 
 ANY_TEXT = st.text(st.characters(), max_size=20) | st.text(
     st.sampled_from("a\0é\ud83d\ude00\udcb2\ud800"), max_size=8

@@ -11,16 +11,16 @@ from decimal import Decimal
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from in_memory import NOW, InMemory, agent
 
-from stepwell.decide import AskModel, Finish, RunCalls, Wait
-from stepwell.inbox import InboxEntry, InboxKind
-from stepwell.intervention import resume
 from stepwell.machine import State, Trigger
 from stepwell.messages import Reply, Terms, Usage
-from stepwell.offer import Offer, Today
 from stepwell.pipeline import Ask, Pipeline
+from stepwell.rules.decide import AskModel, Finish, RunCalls, Wait
+from stepwell.rules.recovery import resume
+from stepwell.state.call_terms import Offer, Today
+from stepwell.state.inbox import InboxEntry, InboxKind
 from stepwell.workflow import Limits, Summarising
+from tests.in_memory import NOW, InMemory, agent
 
 
 def cost(read, written):

@@ -5,13 +5,13 @@ from decimal import Decimal
 
 import pytest
 import time_machine
-from in_memory import NOW
 
 from stepwell import Agent, Engine, Limits, ProviderError, Reply, ScriptedModel, clock
-from stepwell.decide import Record, decide
 from stepwell.messages import Terms, Usage
-from stepwell.offer import Offer
+from stepwell.rules.decide import Record, decide
+from stepwell.state.call_terms import Offer
 from tests.engines import AT_ONCE, SOON
+from tests.in_memory import NOW
 
 SPENT = Usage(10, 0, 1, Decimal("0.30"))
 

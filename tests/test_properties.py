@@ -14,8 +14,6 @@ from decimal import Decimal
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from in_memory import KIT, LOST, POLICY, InMemory, agent
-from test_machine import ENDED, TABLE
 from ulid import ULID
 
 from stepwell import (
@@ -31,8 +29,12 @@ from stepwell import (
     Verdict,
     tool,
 )
-from stepwell.approval import decide_approval, digest
-from stepwell.decide import (
+from stepwell.envelope import failure, success
+from stepwell.errors import ApprovalClosed, InvalidDecision, LeaseLost
+from stepwell.machine import CallStatus
+from stepwell.messages import StopReason, Usage
+from stepwell.rules.approval import decide_approval, digest
+from stepwell.rules.decide import (
     AskModel,
     CallEnded,
     Faulted,
@@ -44,16 +46,14 @@ from stepwell.decide import (
     Wait,
     conclude,
 )
-from stepwell.delivery import wake
-from stepwell.envelope import failure, success
-from stepwell.errors import ApprovalClosed, InvalidDecision, LeaseLost
-from stepwell.inbox import InboxEntry, InboxKind
-from stepwell.intervention import cancel, interrupt, resume, take_over
-from stepwell.machine import CallStatus
-from stepwell.messages import StopReason, Usage
-from stepwell.records import ApprovePolicy
+from stepwell.rules.delivery import wake
+from stepwell.rules.recovery import cancel, interrupt, resume, take_over
+from stepwell.state.inbox import InboxEntry, InboxKind
+from stepwell.state.records import ApprovePolicy
+from stepwell.state.transcript import problems
 from stepwell.store import Store
-from stepwell.transcript import problems
+from tests.in_memory import KIT, LOST, POLICY, InMemory, agent
+from tests.test_machine import ENDED, TABLE
 
 pytestmark = pytest.mark.timeout(600)  # a failure is made small before it is shown
 LOOSE = settings(deadline=None, suppress_health_check=list(HealthCheck))

@@ -8,15 +8,15 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from engines import AT_ONCE
 
 from stepwell import Agent, Engine, Limits, ProviderError, Reply, ScriptedModel, tool
 from stepwell.messages import Request, Usage
-from stepwell.shown import SUMMARY_OPENS
+from stepwell.state.shown import SUMMARY_OPENS
+from stepwell.state.tokens import overhead, weigh
+from stepwell.state.transcript import problems
 from stepwell.store.check import problems as damage
-from stepwell.tokens import overhead, weigh
-from stepwell.transcript import problems
 from stepwell.workflow import Summarising
+from tests.engines import AT_ONCE
 from tests.tracing import tracing
 
 WINDOW = 4_000

@@ -3,11 +3,11 @@
 from types import ModuleType
 
 import pytest
-from in_memory import look, pay
 
 from stepwell import Agent, Approvals, Limits, Reply, ScriptedModel
 from stepwell.errors import WorkflowDefinitionError
 from stepwell.workflow import registered
+from tests.in_memory import look, pay
 
 
 def test_the_defaults():

@@ -5,8 +5,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stepwell.approval import Decision as Decision
-    from stepwell.approval import Verdict as Verdict
     from stepwell.engine import Engine as Engine
     from stepwell.errors import ProviderError as ProviderError
     from stepwell.errors import StepwellError as StepwellError
@@ -18,16 +16,18 @@ if TYPE_CHECKING:
     from stepwell.pipeline import Pipeline as Pipeline
     from stepwell.pipeline import Step as Step
     from stepwell.providers.scripted import ScriptedModel as ScriptedModel
-    from stepwell.schedule import Schedule as Schedule
+    from stepwell.recurring.schedule import Schedule as Schedule
+    from stepwell.rules.approval import Decision as Decision
+    from stepwell.rules.approval import Verdict as Verdict
     from stepwell.tools import DidNotHappen as DidNotHappen
     from stepwell.tools import Happened as Happened
     from stepwell.tools import NotKnown as NotKnown
     from stepwell.tools import Tool as Tool
     from stepwell.tools import ToolContext as ToolContext
     from stepwell.tools import tool as tool
-    from stepwell.views import ApprovalView as ApprovalView
-    from stepwell.views import Run as Run
-    from stepwell.views import RunDetail as RunDetail
+    from stepwell.views.runs import ApprovalView as ApprovalView
+    from stepwell.views.runs import Run as Run
+    from stepwell.views.runs import RunDetail as RunDetail
     from stepwell.workflow import Agent as Agent
     from stepwell.workflow import Approvals as Approvals
     from stepwell.workflow import Limits as Limits
@@ -44,23 +44,23 @@ _HOMES = {
     "Ask": "pipeline",
     "Answer": "pipeline",
     "Agent": "workflow",
-    "Decision": "approval",
-    "ApprovalView": "views",
+    "Decision": "rules.approval",
+    "ApprovalView": "views.runs",
     "Approvals": "workflow",
     "Engine": "engine",
     "Limits": "workflow",
     "ProviderError": "errors",
     "Reply": "messages",
-    "Run": "views",
-    "RunDetail": "views",
-    "Schedule": "schedule",
+    "Run": "views.runs",
+    "RunDetail": "views.runs",
+    "Schedule": "recurring.schedule",
     "ScriptedModel": "providers.scripted",
     "StepwellError": "errors",
     "Summarising": "workflow",
     "Tool": "tools",
     "ToolCall": "messages",
     "ToolContext": "tools",
-    "Verdict": "approval",
+    "Verdict": "rules.approval",
     "Workflow": "workflow",
     "tool": "tools",
 }

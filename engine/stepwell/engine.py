@@ -10,31 +10,33 @@ from typing import Self, Unpack
 
 from ulid import ULID
 
-from stepwell import clock, steering
-from stepwell.change import Change
-from stepwell.context_view import ContextView
-from stepwell.decisions import Decider, Deciding, ask
-from stepwell.driver import Driver
-from stepwell.firing import Firer, OnFired
-from stepwell.fork import Fate, ForkOptions, fork
-from stepwell.gate import ModelGate
-from stepwell.intervention import Raises, RunOptions, new_run
-from stepwell.lease import Leases
+from stepwell import clock
+from stepwell.driving.driver import Driver
+from stepwell.driving.lease import Leases
+from stepwell.driving.model_gate import ModelGate
+from stepwell.driving.run_log import RunLog
+from stepwell.driving.watch import OnTransition, Watch
+from stepwell.driving.worker import Worker
 from stepwell.machine import LIVE, State
-from stepwell.mask import LogMask, masking
 from stepwell.messages import OnText
-from stepwell.records import ApprovePolicy
-from stepwell.runlog import RunLog
-from stepwell.schedule import declared
-from stepwell.schedules import Schedules
+from stepwell.operations import steering
+from stepwell.operations.decisions import Decider, Deciding, ask
+from stepwell.operations.firing import Firer, OnFired
+from stepwell.operations.schedules import Schedules
+from stepwell.operations.submission import submit
+from stepwell.recurring.schedule import declared
+from stepwell.rules.allowances import Raises
+from stepwell.rules.change import Change
+from stepwell.rules.fork import Fate, ForkOptions, fork
+from stepwell.rules.mask import LogMask, masking
+from stepwell.rules.starting import RunOptions, new_run
 from stepwell.settings import Settings, load
-from stepwell.snapshot import Snapshot
+from stepwell.state.records import ApprovePolicy
+from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store
 from stepwell.store.connections import database_file
-from stepwell.submission import submit
-from stepwell.views import InboxView, RunDetail
-from stepwell.watch import OnTransition, Watch
-from stepwell.worker import Worker
+from stepwell.views.context import ContextView
+from stepwell.views.runs import InboxView, RunDetail
 from stepwell.workflow import Workflow, registered
 
 
@@ -190,7 +192,7 @@ class Engine(Deciding):
                 registered first.
             on_fired: told what became of each due time.
         """
-        from stepwell.pool import Pool  # with APScheduler, which is slow to import
+        from stepwell.driving.pool import Pool  # with APScheduler, which is slow to import
 
         worker = self._worker(None, None, stopping)
         limits = self.settings.workflow_concurrency

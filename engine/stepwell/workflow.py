@@ -9,9 +9,9 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any
 
-from stepwell.envelope import canonical
 from stepwell.errors import WorkflowDefinitionError
 from stepwell.messages import Provider
+from stepwell.plain_json import canonical
 from stepwell.tools import Tool
 
 

@@ -1,12 +1,9 @@
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
-
-from command_line import Project, Server
+from tests.cli.command_line import Project, Server
 
 
 @pytest.fixture(scope="session")

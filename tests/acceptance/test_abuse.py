@@ -6,7 +6,7 @@ import subprocess
 import sys
 from contextlib import closing
 
-from command_line import Project, call, finish, kill, say, script
+from tests.cli.command_line import Project, call, finish, kill, say, script
 
 END = say("The end.")
 

@@ -5,7 +5,8 @@ import unicodedata
 
 import pexpect
 import pytest
-from command_line import Project, ended, say, script
+
+from tests.cli.command_line import Project, ended, say, script
 
 # The case's own, and some more.
 HOSTILE = [

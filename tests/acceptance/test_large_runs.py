@@ -3,7 +3,7 @@
 import json
 import resource
 
-from command_line import Project, call, say
+from tests.cli.command_line import Project, call, say
 
 ROUNDS, AT_ONCE, SIZE = 40, 50, 5_000_000
 CALLS = ROUNDS * AT_ONCE

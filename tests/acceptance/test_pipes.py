@@ -5,7 +5,8 @@ import re
 import subprocess
 
 import pytest
-from command_line import COMMAND, Done, Project, call, ended, say, script
+
+from tests.cli.command_line import COMMAND, Done, Project, call, ended, say, script
 
 TEXT = "Grüße 漢字 🎉 مرحبا"
 

@@ -8,7 +8,8 @@ import time
 from contextlib import closing
 
 import pytest
-from command_line import Project, call, finish, say, script
+
+from tests.cli.command_line import Project, call, finish, say, script
 
 END = say("The end.")
 IN_A_MODEL_CALL = [say("Late.", wait="a"), END]

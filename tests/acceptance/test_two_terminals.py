@@ -1,6 +1,6 @@
 """Two terminals at once: one run, one decision, one effect."""
 
-from command_line import Project, call, finish, kill, say, script
+from tests.cli.command_line import Project, call, finish, kill, say, script
 
 PAY = script(call("pay", {"cents": 5}), say("Paid."))
 

@@ -9,9 +9,9 @@ from contextlib import closing
 from pathlib import Path
 
 import workload
-from measure import fresh
 
 from stepwell import Engine
+from tests.bench.measure import fresh
 
 _PATIENCE = 120.0
 _POLL = 0.001

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Self
 
-from workload import DONE, INPUT, RESULT, TEXT
+from tests.bench.workload import DONE, INPUT, RESULT, TEXT
 
 SCHEMA = """
 CREATE TABLE run (number INTEGER PRIMARY KEY, state TEXT, seq INTEGER, updated_at INTEGER);

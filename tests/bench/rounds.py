@@ -16,7 +16,8 @@ from statistics import median
 import crash
 import measure
 import workers
-from measure import alternate, median_ratio
+
+from tests.bench.measure import alternate, median_ratio
 
 AT_ONCE = 20
 # Short runs are measured more often: one of 20 ms says little.

@@ -16,9 +16,9 @@ from typing import Any, Self
 import floor
 import psutil
 import workload
-from measure import ROUNDS_OF_A_SHORT_RUN, fresh, seconds
 
 from stepwell import Agent, Engine, Reply, ScriptedModel
+from tests.bench.measure import ROUNDS_OF_A_SHORT_RUN, fresh, seconds
 
 WORKERS = 4
 _PATIENCE = 120.0

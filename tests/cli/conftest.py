@@ -2,7 +2,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import Project, Server
+
+from tests.cli.command_line import Project, Server
 
 
 @pytest.fixture(scope="session")

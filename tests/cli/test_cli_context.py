@@ -1,7 +1,8 @@
 """`context`, with the real command."""
 
 import pytest
-from command_line import Project, call, say
+
+from tests.cli.command_line import Project, call, say
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """`approvals`, `approve`, `deny`: every way to answer, and every answer that is none."""
 
-from command_line import Project, call, kill, say
+from tests.cli.command_line import Project, call, kill, say
 
 QUESTION = {
     "id", "run", "call", "kind", "tool", "arguments", "reasoning", "asked_at", "expires_at",

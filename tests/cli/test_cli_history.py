@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from command_line import Project, call, say
+
+from tests.cli.command_line import Project, call, say
 
 DIFF = {"left", "right", "changed", "transcript", "calls"}
 

@@ -1,7 +1,8 @@
 """Limits of tokens, cost and time from the command line: what is said, and what goes on."""
 
 import pytest
-from command_line import Project, call, say, script
+
+from tests.cli.command_line import Project, call, say, script
 
 LOOKS = call("look", {"what": "x"})
 

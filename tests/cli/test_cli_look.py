@@ -1,8 +1,9 @@
 """`runs`, `show`, `history`, `workflows`, `tools`, `--version`, `--help`."""
 
 import pytest
-from command_line import Project, call, say
-from test_cli_run import RUN, check_run
+
+from tests.cli.command_line import Project, call, say
+from tests.cli.test_cli_run import RUN, check_run
 
 ENTRY = {
     "seq", "at", "trigger", "source", "dest", "by", "fence", "attempt", "calls", "usage", "cost",

@@ -1,6 +1,6 @@
 """Which model answers: said for one run, changed for one that has failed."""
 
-from command_line import Project, say
+from tests.cli.command_line import Project, say
 
 SCRIPT = "replies: [{text: Hello from the script.}]"
 

@@ -1,6 +1,6 @@
 """`resume` in every state, and the ways to name a run."""
 
-from command_line import Project, call, finish, kill, say, script
+from tests.cli.command_line import Project, call, finish, kill, say, script
 
 
 def test_done_prints_the_answer_and_asks_no_model(project: Project) -> None:

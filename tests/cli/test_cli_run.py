@@ -4,7 +4,8 @@ import re
 from datetime import datetime
 
 import pytest
-from command_line import Project, call, finish, kill, say, script, wait_until
+
+from tests.cli.command_line import Project, call, finish, kill, say, script, wait_until
 
 RUN = {
     "id", "workflow", "state", "input", "answer", "error", "key", "user", "model", "created_at",

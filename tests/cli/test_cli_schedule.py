@@ -4,7 +4,8 @@ import re
 from typing import Any
 
 import pytest
-from command_line import Project
+
+from tests.cli.command_line import Project
 
 NEXT = re.compile(r"next (Mon|Tue|Wed|Thu|Fri|Sat|Sun) 20\d\d-\d\d-\d\d 06:00 CES?T \(0[45]:00Z\)")
 DECLARING = '\nfrom stepwell import Schedule\nnightly = Schedule("nightly", "hello", "Go.", cron="@daily")\n'

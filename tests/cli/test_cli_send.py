@@ -1,6 +1,6 @@
 """`send`: what it prints, what follows, and that nothing is lost between processes."""
 
-from command_line import Project, call, finish, kill, say, script
+from tests.cli.command_line import Project, call, finish, kill, say, script
 
 
 def test_a_finished_run_goes_on_with_it(project: Project) -> None:

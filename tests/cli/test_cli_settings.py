@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from command_line import Project, say, script
+from tests.cli.command_line import Project, say, script
 
 HI = ["run", "hello", "x"]
 

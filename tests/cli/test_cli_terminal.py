@@ -1,6 +1,6 @@
 """What a person at a terminal is asked, and how every answer is taken."""
 
-from command_line import Project, call, ended, kill, say, script
+from tests.cli.command_line import Project, call, ended, kill, say, script
 
 PAY = call("pay", {"cents": 5}, reasoning="He asked for it.", text="I pay now.")
 TWICE = {"calls": [["pay", {"cents": 1}], ["pay", {"cents": 2}]]}

@@ -36,7 +36,7 @@ from stepwell import (
     tool,
 )
 from stepwell.messages import Request, ToolMessage, UserMessage
-from stepwell.views import ApprovalView, RunDetail
+from stepwell.views.runs import ApprovalView, RunDetail
 
 KEY = "the one run"
 RESULTS = {"read": "read {}", "put": "put {}", "pay": "paid {}", "wire": "wired {}"}

@@ -13,7 +13,7 @@ import pytest
 
 from stepwell import Engine
 from stepwell.machine import LIVE, State, Trigger, destination
-from stepwell.transcript import problems
+from stepwell.state.transcript import problems
 from tests.processes import ending, python
 
 CHILD = Path(__file__).with_name("child.py")

@@ -1,7 +1,7 @@
 """The crash matrix: every commit point of a run, every kind of tool, everything that goes wrong.
 
-    python tests/crash/matrix.py            all cells, as a table; `make crash`
-    python tests/crash/matrix.py --write    also into docs/crash.md
+    python -m tests.crash.matrix            all cells, as a table; `make crash`
+    python -m tests.crash.matrix --write    also into docs/crash.md
 
 A cell is a worker that meets a fault, and whoever comes after it: a process that goes on, and a
 person who looks whether a call in doubt happened. With `serve`, cells are read from standard input.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.messages import Provider
-from stepwell.providers import resolve
+from stepwell.providers.registry import resolve
 from tests.providers.strict_server import KEY, StrictServer
 
 APIS = ("anthropic", "openai", "openai-chat")

@@ -15,7 +15,7 @@ import pytest
 
 from stepwell.errors import ProviderError
 from stepwell.messages import AssistantMessage, Reply, Request, ToolMessage, UserMessage
-from stepwell.providers import resolve
+from stepwell.providers.registry import resolve
 from tests.providers import streams
 from tests.providers.conftest import APIS
 from tests.providers.says import says

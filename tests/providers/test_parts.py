@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from stepwell.errors import ConfigurationError, ProviderError
 from stepwell.messages import Reply
-from stepwell.providers import anthropic, openai_chat, openai_responses, resolve, sse
+from stepwell.providers import anthropic, openai_chat, openai_responses, sse
 from stepwell.providers.account import account
 from stepwell.providers.faults import from_body, masked, retry_after
 from stepwell.providers.http import parsed
+from stepwell.providers.registry import resolve
 from stepwell.providers.wire import Wire
 from tests.providers import strict
 

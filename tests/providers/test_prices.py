@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from stepwell.messages import Usage
-from stepwell.prices import priced
 from stepwell.providers import anthropic, openai_chat, openai_responses
-from stepwell.records import Used
+from stepwell.providers.prices import priced
+from stepwell.state.records import Used
 
 CACHED = {
     "prompt_tokens": 17111,

@@ -17,8 +17,8 @@ from stepwell.messages import (
     ToolMessage,
     UserMessage,
 )
-from stepwell.providers import resolve
 from stepwell.providers.react import MALFORMED, ReAct, decode, encode
+from stepwell.providers.registry import resolve
 from tests.engines import AT_ONCE, StrictModel, Till
 from tests.providers.says import says
 from tests.providers.strict_server import StrictServer

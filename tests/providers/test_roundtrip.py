@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stepwell.messages import AssistantMessage, Message, Request, ToolCall, ToolMessage, UserMessage
 from stepwell.providers import anthropic, openai_chat, openai_responses
 from stepwell.providers.wire import Wire
-from stepwell.transcript import problems
+from stepwell.state.transcript import problems
 from tests.providers import strict
 from tests.providers.strict import Body, Issued
 

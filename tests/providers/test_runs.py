@@ -8,7 +8,7 @@ import pytest
 
 from stepwell import Agent, Engine
 from stepwell.messages import AssistantMessage, Request, ToolCall, ToolMessage, UserMessage
-from stepwell.providers import resolve
+from stepwell.providers.registry import resolve
 from tests.engines import AT_ONCE, Till
 from tests.providers.conftest import APIS
 from tests.providers.says import says

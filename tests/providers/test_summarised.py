@@ -6,15 +6,15 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from stepwell import Decision, Limits, ProviderError, Reply, ToolCall, Verdict
-from stepwell.approval import decide_approval
-from stepwell.decide import AskModel, Faulted, Replied, RunCalls, Wait, conclude
 from stepwell.envelope import failure
-from stepwell.intervention import take_over
 from stepwell.machine import LIVE
 from stepwell.messages import Message, StopReason, Terms, Usage
-from stepwell.offer import Offer
-from stepwell.tokens import overhead
-from stepwell.transcript import problems
+from stepwell.rules.approval import decide_approval
+from stepwell.rules.decide import AskModel, Faulted, Replied, RunCalls, Wait, conclude
+from stepwell.rules.recovery import take_over
+from stepwell.state.call_terms import Offer
+from stepwell.state.tokens import overhead
+from stepwell.state.transcript import problems
 from stepwell.workflow import Summarising
 from tests.in_memory import LOST, POLICY, InMemory, agent
 from tests.providers.test_roundtrip import APIS, encoded, issued_by

@@ -1,6 +1,6 @@
 """Workers that are killed at random for a while, a provider that fails one call in five, many runs.
 
-    python tests/soak/soak.py [SECONDS RUNS WORKERS [SEED]]     `make soak`: 60 s, 300 runs, 4 workers
+    python -m tests.soak.soak [SECONDS RUNS WORKERS [SEED]]     `make soak`: 60 s, 300 runs, 4 workers
 
 Every run has to end, every effect that must be single be single, and nobody see a lock error. A
 person is played too: questions are answered, calls in doubt looked at, failed runs resumed. With
@@ -37,11 +37,11 @@ from stepwell import (
     clock,
     tool,
 )
-from stepwell.intervention import resume
 from stepwell.machine import LIVE, State, Trigger, destination
 from stepwell.messages import Request
+from stepwell.rules.recovery import resume
 from stepwell.settings import Settings
-from stepwell.transcript import problems
+from stepwell.state.transcript import problems
 from tests.processes import ending, python
 
 FAILING = 0.2

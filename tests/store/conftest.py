@@ -9,9 +9,9 @@ import pytest
 from ulid import ULID
 
 from stepwell import Agent, clock
-from stepwell.intervention import Start, start
-from stepwell.records import RunRow
-from stepwell.snapshot import Snapshot
+from stepwell.rules.starting import Start, start
+from stepwell.state.records import RunRow
+from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store
 
 LEASE = timedelta(seconds=30)

@@ -14,7 +14,7 @@ from pathlib import Path
 from ulid import ULID
 
 from stepwell import Agent, Engine, StepwellError, clock
-from stepwell.intervention import Start, start
+from stepwell.rules.starting import Start, start
 from stepwell.store import Store
 from tests.store.conftest import LEASE
 

@@ -7,15 +7,15 @@ from typing import Any
 from ulid import ULID
 
 from stepwell import Agent, Decision, Verdict, clock, tool
-from stepwell.approval import decide_approval
-from stepwell.change import Change
-from stepwell.decide import CallEnded, Outcome, Record, Replied, conclude, decide
 from stepwell.envelope import success
-from stepwell.intervention import Start, start
 from stepwell.machine import CallStatus
 from stepwell.messages import Reply
 from stepwell.retry import RetryPolicy
-from stepwell.snapshot import Snapshot
+from stepwell.rules.approval import decide_approval
+from stepwell.rules.change import Change
+from stepwell.rules.decide import CallEnded, Outcome, Record, Replied, conclude, decide
+from stepwell.rules.starting import Start, start
+from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store
 
 POLICY = RetryPolicy()

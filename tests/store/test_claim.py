@@ -14,13 +14,13 @@ import psutil
 import pytest
 
 from stepwell import Agent, Engine, ProviderError, ScriptedModel, Verdict, clock
-from stepwell.decide import Faulted
-from stepwell.inbox import InboxKind
-from stepwell.intervention import interrupt
 from stepwell.messages import Reply
-from stepwell.owner import CLOCK_TOLERANCE, Owner, is_gone, this_process
+from stepwell.rules.decide import Faulted
+from stepwell.rules.recovery import interrupt
+from stepwell.state.inbox import InboxKind
 from stepwell.store import Store
 from stepwell.store.claim import CLOCK_SLACK, Owned
+from stepwell.store.owner import CLOCK_TOLERANCE, Owner, is_gone, this_process
 from stepwell.store.types import milliseconds
 from tests.processes import crowd, ending, python
 from tests.store.conftest import LEASE

@@ -17,7 +17,7 @@ from stepwell.errors import StoreBusy, StoreError, StoreFull
 from stepwell.store import committer as module
 from stepwell.store import connections
 from stepwell.store.committer import Committer
-from stepwell.store.forking import Gate
+from stepwell.store.process_fork import Gate
 from tests.processes import locked
 from tests.tracing import tracing
 from tests.waiting import eventually

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from stepwell import clock
-from stepwell.delivery import wake
 from stepwell.errors import LeaseLost, NotSent
-from stepwell.inbox import InboxEntry, InboxKind
-from stepwell.intervention import cancel
+from stepwell.rules.delivery import wake
+from stepwell.rules.recovery import cancel
+from stepwell.state.inbox import InboxEntry, InboxKind
 from stepwell.store import Store, inbox
 from tests.store.stepping import WORKFLOW, Stepping
 from tests.tracing import tracing

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from stepwell import ProviderError, Verdict, clock
-from stepwell.decide import Faulted
 from stepwell.machine import State
+from stepwell.rules.decide import Faulted
 from stepwell.store import Store, inspect
 from tests.store.stepping import Stepping
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from stepwell import ProviderError, Verdict, clock
-from stepwell.approval import expire
-from stepwell.decide import Faulted
-from stepwell.intervention import cancel, interrupt, resume
 from stepwell.messages import StopReason
-from stepwell.snapshot import Snapshot
+from stepwell.rules.approval import expire
+from stepwell.rules.decide import Faulted
+from stepwell.rules.recovery import cancel, interrupt, resume
+from stepwell.state.snapshot import Snapshot
+from stepwell.state.transcript import problems
 from stepwell.store import Store
-from stepwell.transcript import problems
 from tests.store.stepping import Stepping
 from tests.tracing import tracing
 

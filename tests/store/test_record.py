@@ -11,8 +11,8 @@ import pytest
 
 from stepwell import Engine, Verdict
 from stepwell.errors import KeyConflict, LeaseLost
-from stepwell.intervention import cancel, interrupt
-from stepwell.snapshot import Snapshot
+from stepwell.rules.recovery import cancel, interrupt
+from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store, tables
 from stepwell.store import record as module
 from tests.processes import crowd

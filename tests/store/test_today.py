@@ -11,10 +11,10 @@ import pytest
 import time_machine
 
 from stepwell import Agent, Engine, Limits, ProviderError, Reply, ScriptedModel, clock
-from stepwell.decide import AskModel, Record, decide
 from stepwell.messages import Terms, Usage
-from stepwell.offer import Offer, Today
-from stepwell.records import RunRow
+from stepwell.rules.decide import AskModel, Record, decide
+from stepwell.state.call_terms import Offer, Today
+from stepwell.state.records import RunRow
 from stepwell.store import load
 from tests.engines import AT_ONCE
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stepwell import Verdict
-from stepwell.inbox import InboxKind
+from stepwell.state.inbox import InboxKind
 from stepwell.store import Store
 from stepwell.store.views import VIEWS
 from tests.store.stepping import Stepping

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stepwell import Agent, Engine, Reply, ScriptedModel, tool
-from stepwell.doctor import live_differences
+from stepwell.operations.doctor import live_differences
 from tests.processes import ending, python
 
 Opened = Callable[..., Engine]

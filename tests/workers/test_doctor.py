@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stepwell import Agent, Engine, ProviderError, Reply, ScriptedModel, clock, tool
-from stepwell.doctor import Finding, Level, examine
+from stepwell.operations.doctor import Finding, Level, examine
 
 Opened = Callable[..., Engine]
 LATELY = 90.0

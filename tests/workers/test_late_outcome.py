@@ -6,7 +6,7 @@ from collections.abc import Callable
 from subprocess import Popen
 
 from stepwell import Engine, ToolContext, clock, tool
-from stepwell.dispatch import Dispatcher
+from stepwell.effects.dispatch import Dispatcher
 from tests.waiting import eventually
 from tests.workers.flows import Place
 

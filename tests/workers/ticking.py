@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from stepwell import Agent, Engine, Reply, ScriptedModel, clock
-from stepwell.firing import Fired
+from stepwell.operations.firing import Fired
 from stepwell.settings import Settings
 from stepwell.store import Store, schedules
 

@@ -9,10 +9,10 @@ import typer
 from stepwell.cli.options import person
 from stepwell.cli.output import as_json, one_line, printable, say
 from stepwell.engine import Engine
-from stepwell.envelope import dumps
 from stepwell.errors import ApprovalClosed, InvalidDecision
-from stepwell.records import ApprovalKind
-from stepwell.views import ApprovalView, RunDetail
+from stepwell.plain_json import dumps
+from stepwell.state.records import ApprovalKind
+from stepwell.views.runs import ApprovalView, RunDetail
 
 MAY_IT_RUN = "[y]es, [n]o, [e]dit, [a]ll calls of this tool, [d]etails, [l]ater"
 DID_IT_HAPPEN = "[r]un it again, it [h]appened, it did [n]ot happen, [d]etails, [l]ater"

@@ -9,9 +9,9 @@ from rich.text import Text
 from stepwell.cli.options import AppOption, JsonOption, RunArgument
 from stepwell.cli.output import console, one_line, say, write_json
 from stepwell.cli.session import engine
-from stepwell.envelope import dumps
 from stepwell.errors import InvalidInput
-from stepwell.views import CallDifference, CallView, MessageView, PointView, RunDiff
+from stepwell.plain_json import dumps
+from stepwell.views.runs import CallDifference, CallView, MessageView, PointView, RunDiff
 
 WIDTH = 200
 # Digits of a transition's number; SQLite's integers have more, and no run has that many.

@@ -19,7 +19,7 @@ from stepwell.cli.output import one_line, say, write, write_json
 from stepwell.cli.session import engine
 from stepwell.errors import InvalidInput
 from stepwell.machine import State
-from stepwell.views import ApprovalView
+from stepwell.views.runs import ApprovalView
 
 
 def approvals(

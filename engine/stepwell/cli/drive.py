@@ -28,10 +28,11 @@ from stepwell.cli.output import EXIT_CODES, STILL_LIVE, say, write, write_json
 from stepwell.cli.progress import Progress
 from stepwell.cli.session import engine
 from stepwell.engine import Engine
-from stepwell.intervention import Raises, RunOptions, amounts
 from stepwell.machine import LIVE, State
-from stepwell.records import ApprovalStatus, ApprovePolicy
-from stepwell.views import RunDetail
+from stepwell.rules.allowances import Raises, amounts
+from stepwell.rules.starting import RunOptions
+from stepwell.state.records import ApprovalStatus, ApprovePolicy
+from stepwell.views.runs import RunDetail
 
 
 class Approve(StrEnum):

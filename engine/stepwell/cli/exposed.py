@@ -8,8 +8,8 @@ from rich.text import Text
 from stepwell.cli.options import AppOption, JsonOption, RunArgument
 from stepwell.cli.output import as_json, console, printable, say, write_json
 from stepwell.cli.session import engine
-from stepwell.context_view import ContextView, ShownMessage
-from stepwell.envelope import dumps
+from stepwell.plain_json import dumps
+from stepwell.views.context import ContextView, ShownMessage
 
 
 def context(

@@ -5,7 +5,7 @@ import typer
 from stepwell.cli.options import AppOption, JsonOption
 from stepwell.cli.output import say, write, write_json
 from stepwell.cli.session import engine
-from stepwell.doctor import Level, examine, live_differences
+from stepwell.operations.doctor import Level, examine, live_differences
 
 
 def doctor(json: JsonOption = False, app: AppOption = None) -> None:

@@ -20,7 +20,7 @@ from stepwell.cli.show import show_run, show_trace
 from stepwell.errors import UnknownTool
 from stepwell.machine import State
 from stepwell.settings import load
-from stepwell.views import HistoryEntry
+from stepwell.views.runs import HistoryEntry
 from stepwell.workflow import model_name, registered
 
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from stepwell.envelope import clean
 from stepwell.errors import InvalidInput
+from stepwell.plain_json import clean
 
 AppOption = Annotated[
     str | None,

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from stepwell.cli import streams
 from stepwell.machine import State
-from stepwell.views import Run
+from stepwell.views.runs import Run
 
 # Only `run` and `resume` use those from 3 on.
 EXIT_CODES = {

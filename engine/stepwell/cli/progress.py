@@ -4,7 +4,7 @@ from rich.text import Text
 
 from stepwell.cli.output import COLOURS, console, one_line, printable
 from stepwell.machine import State
-from stepwell.views import HistoryEntry
+from stepwell.views.runs import HistoryEntry
 
 LONGEST = 300
 

@@ -9,9 +9,9 @@ from rich.text import Text
 from stepwell import clock
 from stepwell.cli.output import one_line, say, state_text, write, write_table
 from stepwell.errors import InvalidSchedule
-from stepwell.firing import Fired
-from stepwell.schedule_views import OccurrenceView, ScheduleDetail, ScheduleView
-from stepwell.zones import zone
+from stepwell.operations.firing import Fired
+from stepwell.recurring.zones import zone
+from stepwell.views.schedules import OccurrenceView, ScheduleDetail, ScheduleView
 
 STYLES = {"active": "green", "paused": "yellow", "broken": "red", "orphaned": "magenta"}
 SHOWN_NEXT = 3

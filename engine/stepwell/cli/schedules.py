@@ -8,15 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from stepwell import clock, cron
+from stepwell import clock
 from stepwell.cli.options import AppOption, ByOption, JsonOption, person
 from stepwell.cli.output import say, write, write_json, write_table
 from stepwell.cli.schedule_text import local_time, write_list, write_schedule, write_upcoming
 from stepwell.cli.session import engine
-from stepwell.schedule import CatchUp, Overlap, Schedule
-from stepwell.schedule_views import ScheduleDetail
-from stepwell.schedules import Schedules
-from stepwell.zones import zone
+from stepwell.operations.schedules import Schedules
+from stepwell.recurring import cron
+from stepwell.recurring.schedule import CatchUp, Overlap, Schedule
+from stepwell.recurring.zones import zone
+from stepwell.views.schedules import ScheduleDetail
 
 SHOWN = 10
 

@@ -5,9 +5,9 @@ from decimal import Decimal
 from rich.text import Text
 
 from stepwell.cli.output import COLOURS, console, printable, state_text, turns_text
-from stepwell.envelope import dumps
 from stepwell.machine import State
-from stepwell.views import CallView, RunDetail
+from stepwell.plain_json import dumps
+from stepwell.views.runs import CallView, RunDetail
 
 # Characters of a text that are shown before --full is needed.
 CUT = 400

@@ -9,7 +9,7 @@ from stepwell.cli.options import AppOption, JsonOption, RunArgument, person
 from stepwell.cli.output import say, write, write_json
 from stepwell.cli.session import engine
 from stepwell.machine import State
-from stepwell.views import RunDetail
+from stepwell.views.runs import RunDetail
 
 
 def send(

@@ -14,8 +14,8 @@ from stepwell.cli.options import AppOption
 from stepwell.cli.output import say
 from stepwell.cli.schedule_text import fired_text
 from stepwell.cli.session import engine
+from stepwell.driving.run_log import log as ends
 from stepwell.errors import ConfigurationError
-from stepwell.runlog import log as ends
 
 
 def worker(

@@ -12,7 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepwell import prices
 from stepwell.errors import CONTEXT_LENGTH, ProviderError
 from stepwell.messages import (
     AssistantMessage,
@@ -26,7 +25,7 @@ from stepwell.messages import (
     Usage,
     UserMessage,
 )
-from stepwell.providers import anthropic_stream
+from stepwell.providers import anthropic_stream, prices
 from stepwell.providers.account import Account, account
 from stepwell.providers.http import CONNECT_TIMEOUT, Body, HttpModel, items, text_of, tokens
 from stepwell.providers.wire import Wire

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from stepwell import prices
 from stepwell.errors import ProviderError
 from stepwell.messages import OnText, Reply, Request, Terms
-from stepwell.providers import sse
+from stepwell.providers import prices, sse
 from stepwell.providers.account import Account
 from stepwell.providers.faults import STALE_REASONING, bad_reply, from_body, from_exception, masked
 from stepwell.providers.wire import Wire

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
-from stepwell import prices
 from stepwell.errors import ConfigurationError
 from stepwell.messages import (
     Message,
@@ -25,7 +24,7 @@ from stepwell.messages import (
     Usage,
     UserMessage,
 )
-from stepwell.providers import chat_stream
+from stepwell.providers import chat_stream, prices
 from stepwell.providers.account import account
 from stepwell.providers.faults import bad_reply, from_body
 from stepwell.providers.http import (

@@ -12,8 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stepwell import prices
-from stepwell.envelope import dumps
 from stepwell.messages import (
     AssistantMessage,
     OnText,
@@ -24,6 +22,8 @@ from stepwell.messages import (
     Usage,
     UserMessage,
 )
+from stepwell.plain_json import dumps
+from stepwell.providers import prices
 from stepwell.providers.account import Account, account
 from stepwell.providers.faults import bad_reply, cut, from_body
 from stepwell.providers.http import CONNECT_TIMEOUT, Body, HttpModel, items, text_of, tokens

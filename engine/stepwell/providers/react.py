@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stepwell.envelope import dumps
 from stepwell.errors import ConfigurationError
 from stepwell.messages import (
     AssistantMessage,
@@ -26,7 +25,8 @@ from stepwell.messages import (
     ToolMessage,
     UserMessage,
 )
-from stepwell.providers import resolve
+from stepwell.plain_json import dumps
+from stepwell.providers.registry import resolve
 
 _FORM = """\
 Thought: what you think

@@ -8,9 +8,9 @@ from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 
 from stepwell.machine import State
+from stepwell.state.transcript import problems as transcript_problems
 from stepwell.store import connections, load, schema
 from stepwell.store.tables import run
-from stepwell.transcript import problems as transcript_problems
 
 
 def problems(file: Path) -> list[str]:

@@ -7,9 +7,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
-from stepwell.envelope import Envelope, dumps
+from stepwell.envelope import Envelope
 from stepwell.machine import LIVE
-from stepwell.owner import Owner, is_gone
+from stepwell.plain_json import dumps
+from stepwell.store.owner import Owner, is_gone
 from stepwell.store.prepared import insert
 from stepwell.store.tables import worker
 from stepwell.store.types import milliseconds

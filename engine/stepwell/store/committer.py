@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from stepwell.errors import StepwellError, StoreBusy, StoreError, StoreFull
 from stepwell.store.connections import RETRY_FOR, is_busy
-from stepwell.store.forking import Gate
+from stepwell.store.process_fork import Gate
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Cursor], T]

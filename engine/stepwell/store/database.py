@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from stepwell.errors import DatabaseMoved, StoreError
-from stepwell.store import connections, forking, schema
+from stepwell.store import connections, process_fork, schema
 from stepwell.store.committer import Committer
 
 T = TypeVar("T")
@@ -51,10 +51,10 @@ class Database:
             raise
         self._committer: Committer | None = Committer(writer, self._writer, self._gate)
         self._identity = _identity(self.file)
-        forking.watch(self)
+        process_fork.watch(self)
 
     def _begin_anew(self) -> None:
-        self._gate = forking.Gate()
+        self._gate = process_fork.Gate()
         self._starting = threading.RLock()
         self._committer = None
         self._reader = connections.reading(self.file)

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, select
 from stepwell.errors import UnknownApproval, UnknownRun
 from stepwell.store.inspect import approvals
 from stepwell.store.tables import run
-from stepwell.views import ApprovalView
+from stepwell.views.runs import ApprovalView
 
 # https://github.com/ulid/spec: Crockford's base 32
 _ULID_PREFIX = re.compile(r"[0-9A-HJKMNP-TV-Z]{1,26}\Z")

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from sqlalchemy import Connection, select, text
 
-from stepwell.envelope import dumps
-from stepwell.owner import Owner, is_gone
+from stepwell.plain_json import dumps
 from stepwell.store.claim import owned
+from stepwell.store.owner import Owner, is_gone
 from stepwell.store.tables import run
 from stepwell.store.types import milliseconds
 

@@ -18,14 +18,14 @@ from sqlalchemy import (
     text,
 )
 
-from stepwell.envelope import dumps
 from stepwell.errors import NotSent
-from stepwell.inbox import InboxEntry, InboxKind
+from stepwell.plain_json import dumps
+from stepwell.state.inbox import InboxEntry, InboxKind
 from stepwell.store import rows
 from stepwell.store.prepared import Prepared
 from stepwell.store.tables import inbox, run
 from stepwell.store.types import milliseconds
-from stepwell.views import InboxView
+from stepwell.views.runs import InboxView
 
 _SEND = """
     INSERT INTO inbox (run, number, kind, text, amounts, "by", sent_at)

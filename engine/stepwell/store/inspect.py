@@ -17,13 +17,13 @@ from sqlalchemy import (
     text,
 )
 
-from stepwell.envelope import dumps
-from stepwell.history import Row
 from stepwell.machine import CallStatus, State
-from stepwell.owner import Owner
-from stepwell.records import ApprovalStatus
+from stepwell.plain_json import dumps
+from stepwell.rules.history import Row
+from stepwell.state.records import ApprovalStatus
 from stepwell.store import inbox
 from stepwell.store.claim import Owned
+from stepwell.store.owner import Owner
 from stepwell.store.prepared import Prepared
 from stepwell.store.tables import (
     approval,
@@ -38,7 +38,7 @@ from stepwell.store.tables import (
     worker,
 )
 from stepwell.store.types import milliseconds
-from stepwell.views import (
+from stepwell.views.runs import (
     ApprovalView,
     CallStep,
     CallView,

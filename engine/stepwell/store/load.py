@@ -6,11 +6,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Integer, bindparam, literal_column, select
 
-from stepwell.change import WHOLE
-from stepwell.history import Row
 from stepwell.messages import Usage
-from stepwell.records import Call, RunRow, StoredMessage
-from stepwell.snapshot import Snapshot
+from stepwell.rules.change import WHOLE
+from stepwell.rules.history import Row
+from stepwell.state.records import Call, RunRow, StoredMessage
+from stepwell.state.snapshot import Snapshot
 from stepwell.store import inbox, rows
 from stepwell.store.prepared import Prepared
 from stepwell.store.tables import approval, call, message, note, run, transition

@@ -4,8 +4,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection, func, select
 
-from stepwell.schedule_views import OccurrenceView
 from stepwell.store.tables import occurrence, run, schedule
+from stepwell.views.schedules import OccurrenceView
 
 _LOG = (
     select(

@@ -8,13 +8,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Integer, bindparam, select
 
-from stepwell.change import WHOLE
-from stepwell.history import Row, Rows, rewind
-from stepwell.snapshot import Snapshot
+from stepwell.rules.change import WHOLE
+from stepwell.rules.history import Row, Rows, rewind
+from stepwell.state.snapshot import Snapshot
 from stepwell.store import inbox, inspect, load
 from stepwell.store.prepared import Prepared
 from stepwell.store.tables import call_version, note, transition
-from stepwell.views import InboxView, RunDetail
+from stepwell.views.runs import InboxView, RunDetail
 
 _NUMBER = bindparam("number", type_=Integer())
 _TRANSITIONS = Prepared(

@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import Boolean, bindparam, case, null, update
 
-from stepwell.change import Change
-from stepwell.envelope import dumps
 from stepwell.errors import KeyConflict, LeaseLost
-from stepwell.inbox import InboxEntry
 from stepwell.machine import LIVE
-from stepwell.records import RunRow
+from stepwell.plain_json import dumps
+from stepwell.rules.change import Change
+from stepwell.state.inbox import InboxEntry
+from stepwell.state.records import RunRow
 from stepwell.store import inbox, rows
 from stepwell.store.prepared import Prepared, insert
 from stepwell.store.tables import (

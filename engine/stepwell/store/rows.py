@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from stepwell.change import Change
-from stepwell.history import Row
-from stepwell.inbox import InboxEntry, InboxKind
 from stepwell.machine import CallStatus, State
-from stepwell.records import (
+from stepwell.rules.change import Change
+from stepwell.rules.history import Row
+from stepwell.state.inbox import InboxEntry, InboxKind
+from stepwell.state.records import (
     Approval,
     ApprovalKind,
     ApprovalStatus,

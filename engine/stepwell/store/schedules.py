@@ -9,17 +9,17 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, or_, select, text, update
 from sqlalchemy.sql import bindparam
 
-from stepwell.change import Change
 from stepwell.errors import KeyConflict
 from stepwell.machine import LIVE, State
-from stepwell.occurrences import Occurrence, OccurrenceStatus, Past, failures_in_a_row
-from stepwell.rescheduling import ScheduleRow
-from stepwell.schedule import Schedule
+from stepwell.recurring.occurrences import Occurrence, OccurrenceStatus, Past, failures_in_a_row
+from stepwell.recurring.rescheduling import ScheduleRow
+from stepwell.recurring.schedule import Schedule
+from stepwell.recurring.template import Previous
+from stepwell.rules.change import Change
 from stepwell.store import record
 from stepwell.store.prepared import Prepared, insert
 from stepwell.store.tables import occurrence, run, schedule
 from stepwell.store.types import milliseconds
-from stepwell.template import Previous
 
 SETTINGS = tuple(Schedule.__slots__)
 _FIXED = {"number", "name", "revision", "created_at"}

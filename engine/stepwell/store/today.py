@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, text
 
-from stepwell.offer import Today
-from stepwell.records import RunRow
+from stepwell.state.call_terms import Today
+from stepwell.state.records import RunRow
 from stepwell.store.types import Picodollars, milliseconds
 
 # Reserved is what calls under way may still cost. A call whose price is not known counts as such.

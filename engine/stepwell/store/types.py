@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Dialect, Text
 from sqlalchemy.types import TypeDecorator
 
 from stepwell.clock import EPOCH, MILLISECOND
-from stepwell.envelope import dumps
+from stepwell.plain_json import dumps
 
 _PICODOLLARS = 10**12
 

@@ -1,0 +1,1 @@
+"""Leases, steps and workers: a run is claimed, driven, and given back."""

@@ -1,0 +1,189 @@
+"""Drives many runs at once, each on a thread of its own, until it is idle or told to stop."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from stepwell import clock
+from stepwell.driving.lease import tick_now
+from stepwell.driving.worker import Worker
+from stepwell.errors import DatabaseMoved, LeaseLost, StepwellError, StoreError
+from stepwell.state.snapshot import Snapshot
+from stepwell.store.changes import Changes
+
+log = logging.getLogger("stepwell")
+
+# Seconds between glances at an idle database, and between looks for runs whose time has come.
+GLANCE = 0.05
+LOOK = 0.5
+# Seconds between looks for schedules that are due.
+TICK = 1.0
+# A clock that goes back by more was set back.
+SET_BACK = timedelta(seconds=2)
+
+
+@dataclass(slots=True)
+class Pool:
+    """A worker's threads. They stop when the driver's `stopping` is set.
+
+    Args:
+        worker: what claims and drives.
+        concurrency: how many runs are driven at once.
+        limits: by workflow, how many of its runs may be driven at once, by all processes.
+        sweep_every: seconds between looks for stuck runs.
+        grace: seconds that effects under way have, once it has to stop.
+        fire: deals with the due times of schedules, if that is this worker's task, and says
+            whether it started a run.
+    """
+
+    worker: Worker
+    concurrency: int
+    limits: Mapping[str, int]
+    sweep_every: float
+    grace: float
+    fire: Callable[[], bool] | None = None
+    # By number and fence: a run may come back while the driver that has lost it is still in a tool.
+    _driven: dict[tuple[int, int], Snapshot] = field(default_factory=dict)
+    _ended: threading.Condition = field(default_factory=threading.Condition)
+    _broken: StoreError | None = None
+    _unreadable: set[int] = field(default_factory=set)
+    _seen: datetime = field(default_factory=clock.now)
+
+    def run(self, *, until_idle: bool) -> None:
+        """Drive whatever is due, the oldest first; for ever, or until nothing is due.
+
+        Raises:
+            StoreError: the database cannot be worked on; runs under way were given back.
+        """
+        stopping = self.worker.driver.stopping
+        changes = Changes(self.worker.driver.store.file)
+        ticker = BackgroundScheduler(timezone=UTC, daemon=True)
+        self._tick_every(ticker, self.sweep_every, self._sweep)
+        if self.fire is not None:
+            self._tick_every(ticker, TICK, self._fire)
+        ticker.start()
+        try:
+            self._sweep()
+            self._fire()
+            while not stopping.is_set():
+                was_idle = not self._driven  # before the look: what ends meanwhile may be due again
+                started = self._start_due()
+                if until_idle and was_idle and not started and not self._fire():
+                    break
+                self._wait(changes)
+                self._mind_the_clock(ticker)
+        finally:
+            stopping.set()
+            ticker.shutdown(wait=False)
+            changes.close()
+            self._drain()
+        if self._broken is not None:
+            raise self._broken
+
+    @staticmethod
+    def _tick_every(ticker: Any, seconds: float, what: Callable[[], object]) -> None:
+        ticker.add_job(what, "interval", seconds=seconds, coalesce=True, misfire_grace_time=None)
+
+    def _mind_the_clock(self, ticker: Any) -> None:
+        """Where the clock was set back, jobs would wait until it is as late again as it was."""
+        before, self._seen = self._seen, clock.now()
+        if before - self._seen > SET_BACK:
+            tick_now(ticker)
+            self.worker.driver.leases.tick_now()
+
+    def _fire(self) -> bool:
+        """Whether a schedule started a run."""
+        try:
+            return self.fire is not None and self.fire()
+        except StoreError as error:
+            if not self.worker.driver.stopping.is_set():  # else the next worker will
+                log.warning("Schedules were not looked at, the next tick will: %s", error)
+            return False
+
+    def _sweep(self) -> None:
+        try:
+            self.worker.sweep()
+            if not self._driven:
+                self.worker.driver.store.shorten_log()
+        except DatabaseMoved as moved:
+            self._broken = moved
+            self.worker.driver.stopping.set()
+        except StoreError as error:
+            log.warning("Stuck runs were not looked for, the next sweep will: %s", error)
+
+    def _start_due(self) -> bool:
+        """Fill the free places with due runs. False if there was none."""
+        started = False
+        self._wake()
+        while len(self._driven) < self.concurrency and not self.worker.driver.stopping.is_set():
+            try:
+                snapshot = self.worker.next_due(self.limits)
+            except StoreError as error:
+                log.warning("No run was claimed: %s", error)
+                return True
+            except Exception:  # one run that cannot be read must not hold up the others
+                log.exception("A run that was claimed cannot be read; see `stepwell db check`.")
+                return True
+            if snapshot is None:
+                return started
+            started = True
+            number, fence = snapshot.run.number, snapshot.run.fence
+            self._driven[number, fence] = snapshot
+            name, arguments = f"stepwell-run-{number}", (snapshot, (number, fence))
+            threading.Thread(target=self._drive, args=arguments, name=name, daemon=True).start()
+        return started
+
+    def _wake(self) -> None:
+        """Make due again what has ended and may go on with what was sent to it."""
+        try:
+            for number in self.worker.sleeping():
+                if number not in self._unreadable:
+                    self._wake_one(number)
+        except (StoreError, LeaseLost) as error:
+            log.warning("Not every run was told what was sent to it: %s", error)
+
+    def _wake_one(self, number: int) -> None:
+        try:
+            self.worker.wake(number)
+        except (StoreError, LeaseLost):
+            raise
+        except Exception:  # one run that cannot be read must not hold up the others
+            self._unreadable.add(number)
+            log.exception("Run number %s cannot be read; see `stepwell db check`.", number)
+
+    def _drive(self, snapshot: Snapshot, place: tuple[int, int]) -> None:
+        try:
+            self.worker.drive(snapshot)
+        except StepwellError as error:
+            log.error("Run %s: %s", snapshot.run.id, error)  # noqa: TRY400 - no traceback for it
+        finally:
+            with self._ended:
+                del self._driven[place]
+                self._ended.notify_all()
+
+    def _wait(self, changes: Changes) -> None:
+        """Until a place is free, something was committed, or it is time to look again."""
+        until = clock.monotonic() + LOOK
+        while not self.worker.driver.stopping.is_set() and clock.monotonic() < until:
+            is_full = len(self._driven) >= self.concurrency
+            with self._ended:
+                if self._ended.wait(GLANCE):
+                    return
+            if not is_full and changes.any():
+                return
+
+    def _drain(self) -> None:
+        """Let effects under way end, then give the rest back."""
+        self.worker.driver.leases.wake()
+        until = clock.monotonic() + self.grace
+        with self._ended:
+            while self._driven and clock.monotonic() < until:
+                self._ended.wait(GLANCE)
+            left = list(self._driven.values())
+        for snapshot in left:
+            self.worker.driver.hand_back(snapshot, "it had no time left")

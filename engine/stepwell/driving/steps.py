@@ -1,0 +1,226 @@
+"""The steps of one driven run: decide, perform, record, until it waits or has ended."""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+from stepwell import clock
+from stepwell.driving.lease import Lease, Leases
+from stepwell.driving.model_gate import ModelGate
+from stepwell.effects.caller import Caller
+from stepwell.effects.perform import Performer
+from stepwell.envelope import Envelope, cut
+from stepwell.errors import LeaseLost, StoreError
+from stepwell.machine import CallStatus, State
+from stepwell.retry import RetryPolicy
+from stepwell.rules.change import Change
+from stepwell.rules.decide import (
+    AskModel,
+    CallEnded,
+    Faulted,
+    Finish,
+    Outcome,
+    Reconcile,
+    Record,
+    RunCalls,
+    Wait,
+    conclude,
+    decide,
+)
+from stepwell.state.snapshot import Snapshot
+from stepwell.store import Store
+from stepwell.workflow import Workflow, model_name
+
+log = logging.getLogger("stepwell")
+OnTransition = Callable[[Change], None]
+
+# Seconds that a rate limit holds the other runs of its model back, where it does not say itself,
+# and after which a run that is held back looks whether it has to stop.
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 0.5
+# Seconds between tries to record an outcome that the database could not take.
+RECORD_AGAIN = 0.25
+# What is kept of an outcome that came too late.
+LATE_CHARACTERS = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What all driven runs of a process share.
+
+    Attributes:
+        gate: keeps this process from hammering a model.
+        stopping: once it is set, no effect begins; runs are given back between two steps.
+        default_model: of workflows that name none.
+    """
+
+    store: Store
+    leases: Leases
+    policy: RetryPolicy
+    gate: ModelGate
+    stopping: threading.Event
+    default_model: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Takes the steps of one run, claimed by this process.
+
+    Attributes:
+        caller: who waits for it; once that has left, nothing begins.
+        tell: told of every transition after it was committed; raises nothing.
+    """
+
+    use: Resources
+    workflow: Workflow
+    snapshot: Snapshot
+    lease: Lease
+    performer: Performer
+    caller: Caller
+    tell: OnTransition
+
+    def take(self, outcome: Outcome | None) -> None:
+        """Go on until the run waits for something or has ended; then it has no owner any more.
+
+        Args:
+            outcome: what came of the last effect, if it is not recorded yet.
+
+        Raises:
+            LeaseLost: somebody else has the run.
+            StoreError: what came of an effect could not be recorded while the lease was held.
+        """
+        snapshot = self.snapshot
+        if outcome is not None:
+            self._conclude(outcome)
+        while self._may_go_on():
+            self._look_around()
+            match decide(self.workflow, snapshot, clock.now()):
+                case Finish():
+                    return
+                case Record(change):
+                    self._record(change)
+                case Wait(until):
+                    if snapshot.run.owner is None or until is None:
+                        return
+                    self._wait(until)
+                    self._look_again()
+                case AskModel() | RunCalls() | Reconcile() as command:
+                    if not self.use.leases.secure(self.lease):
+                        raise LeaseLost(f"Run {snapshot.run.id} was taken over; nothing was begun.")
+                    outcome = self._perform(command)
+                    if outcome is None:
+                        self._look_again()
+                    else:
+                        self._conclude(outcome)
+
+    def _look_around(self) -> None:
+        """Ask what the next model call may take, and what today came to, where that is limited."""
+        snapshot, run, limits = self.snapshot, self.snapshot.run, self.workflow.limits
+        if snapshot.offer is None or snapshot.offer.model != run.model:
+            snapshot.offer = self.performer.offer(run.model)
+        asks = run.state in {State.AWAITING_MODEL, State.SUMMARISING}
+        if asks and (limits.runs_per_day, limits.cost_per_day) != (None, None):
+            snapshot.today = self.use.store.today(run, clock.now())
+
+    def _may_go_on(self) -> bool:
+        """Take in what others want of this run. False once it was given back between two steps.
+
+        Raises:
+            LeaseLost: somebody else has it.
+        """
+        snapshot, lease = self.snapshot, self.lease
+        if self.caller.has_left:
+            return False
+        if self.use.stopping.is_set() and snapshot.is_between_steps():
+            self.use.store.release(snapshot.run.number, snapshot.run.fence)
+            return False
+        if lease.lost and snapshot.run.owner is not None:
+            raise LeaseLost(f"Run {snapshot.run.id} was taken over; nothing more was begun.")
+        if lease.cancel_requested is not None:
+            snapshot.run = snapshot.run._replace(cancel_requested=lease.cancel_requested)
+        return True
+
+    def _perform(self, command: AskModel | RunCalls | Reconcile) -> Outcome | None:
+        """Do it; None where the model has no room for another call just now."""
+        if not isinstance(command, AskModel):
+            return self.performer.perform(command, self.snapshot)
+        model = (
+            command.model
+            or self.snapshot.run.model
+            or model_name(self.workflow.model)
+            or self.use.default_model
+            or ""
+        )
+        gate = self.use.gate
+        wait = gate.enter(model)
+        if wait > 0:
+            self.lease.news.wait(min(wait, LONGEST_PAUSE))
+            return None
+        try:
+            outcome = self.performer.perform(command, self.snapshot)
+        finally:
+            gate.leave(model)
+        if isinstance(outcome, Faulted) and outcome.error.kind == "rate_limited":
+            # Not for longer than a run keeps its lease: then it asks itself, and is put back.
+            longest = self.use.policy.keep_lease.total_seconds()
+            gate.close(model, min(outcome.error.retry_after or FIRST_PAUSE, longest))
+        return outcome
+
+    def _conclude(self, outcome: Outcome) -> None:
+        snapshot = self.snapshot
+        snapshot.stopping = self.use.stopping.is_set()
+        jitter = random.random()  # noqa: S311 - no secret
+        change = conclude(self.workflow, snapshot, outcome, clock.now(), self.use.policy, jitter)
+        try:
+            self._record(change)
+        except LeaseLost:
+            # That it took too long is no evidence, and would keep out what it comes to yet.
+            if isinstance(outcome, CallEnded) and outcome.status is not CallStatus.IN_DOUBT:
+                keep_late(self.use.store, snapshot.run.number, outcome.number, outcome.outcome)
+            raise
+
+    def _record(self, change: Change) -> None:
+        """Commit. While it fails, nothing else of this run begins.
+
+        It is tried as long as the lease lasts that was held when it failed first. (That one may be
+        renewed for ever even on a full disk, for a renewal needs no more room.)
+        """
+        snapshot, lease = self.snapshot, self.lease
+        until, said = lease.until_monotonic, False
+        while True:
+            try:
+                self.use.store.record(snapshot, change)
+            except StoreError as error:
+                is_over = not lease.is_held() or clock.monotonic() > until
+                if is_over or self.caller.has_left:
+                    raise
+                if not said:
+                    log.warning("Run %s: %s Trying again.", snapshot.run.id, error.message)
+                said = True
+                time.sleep(RECORD_AGAIN)
+            else:
+                break
+        self.tell(change)
+
+    def _wait(self, until: datetime) -> None:
+        seconds = (until - clock.now()).total_seconds()
+        if seconds > 0:
+            self.lease.news.wait(min(seconds, self.use.policy.keep_lease.total_seconds()))
+
+    def _look_again(self) -> None:
+        """Take in what was sent to a run while it waited."""
+        if self.caller.has_left:  # then the store may be closed: it would be opened again
+            return
+        with suppress(StoreError):  # the next record tells it, too
+            self.snapshot.inbox = self.use.store.waiting(self.snapshot.run.number)
+
+
+def keep_late(store: Store, number: int, call: int, outcome: Envelope) -> None:
+    """Keep the outcome of a run's call that came too late."""
+    with suppress(StoreError):  # it is evidence, no more
+        store.keep_late(number, call, cut(outcome, LATE_CHARACTERS)[0])

@@ -1,0 +1,191 @@
+"""What one process may drive: it claims runs, drives them, and takes stuck ones over."""
+
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+
+from stepwell import clock
+from stepwell.driving.driver import Driver
+from stepwell.effects.perform import Performer
+from stepwell.errors import ConfigurationError, LeaseLost, StoreError, UnknownWorkflow
+from stepwell.messages import Provider
+from stepwell.providers.registry import resolve
+from stepwell.rules.change import Change
+from stepwell.rules.delivery import wake
+from stepwell.rules.recovery import lost_worker, take_over
+from stepwell.state.snapshot import Snapshot
+from stepwell.store.claim import Owned
+from stepwell.views.context import ContextView, context
+from stepwell.workflow import Agent, Workflow, model_name
+
+log = logging.getLogger("stepwell")
+
+# Seconds between looks at a run that another process drives.
+POLL = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """The runs that this process may drive.
+
+    Attributes:
+        driver: what drives them.
+        workflows: those that this process knows; runs of others are never claimed.
+        default_model: for workflows that name none.
+        root: the folder that scripted models' files are relative to.
+    """
+
+    driver: Driver
+    workflows: Mapping[str, Workflow]
+    default_model: str | None
+    root: Path
+
+    def provider(self, workflow: Workflow, model: str | None) -> Provider:
+        """Who answers a run's model calls.
+
+        Raises:
+            ConfigurationError: no model is named, or it does not exist.
+        """
+        own = [one for one in workflow.models if model_name(one) == model]
+        wanted = (own[0] if own else model) or workflow.model or self.default_model
+        if wanted is None:
+            raise ConfigurationError(
+                f"Workflow {workflow.name!r} names no model.",
+                "Pass --model, or set STEPWELL_MODEL.",
+            )
+        return resolve(wanted, self.root)
+
+    def check_runnable(self, workflow: str, model: str | None) -> None:
+        """Make sure that runs of this workflow can be driven here.
+
+        Raises:
+            UnknownWorkflow, ConfigurationError: no such workflow is known, or a model of it.
+        """
+        known = self._known(workflow)
+        for one in (model, *known.fallback):
+            self.provider(known, model_name(one))
+
+    def context(self, snapshot: Snapshot) -> ContextView:
+        """What a run's model is shown, as its workflow is now.
+
+        Raises:
+            UnknownWorkflow: it is an execution of none that is known.
+        """
+        workflow = self._known(snapshot.run.workflow)
+        performer = Performer(workflow, partial(self.provider, workflow), None, lambda *_: None)
+        snapshot.offer = performer.offer(snapshot.run.model)
+        return context(workflow, snapshot, clock.now())
+
+    def _known(self, workflow: str) -> Workflow:
+        known = self.workflows.get(workflow)
+        if known is None:
+            names = ", ".join(sorted(self.workflows)) or "none"
+            raise UnknownWorkflow(f"There is no workflow {workflow!r}.", f"Known: {names}.")
+        return known
+
+    def advance(
+        self, number: int, follow: Callable[[], None], claimed: Snapshot | None = None
+    ) -> None:
+        """Take one run as far as it goes now, following it while another process drives it.
+
+        Args:
+            number: the run's.
+            follow: called after every look at a run that is driven elsewhere.
+            claimed: the run, where this process drives it already.
+        """
+        known: Snapshot | None = None
+        while True:
+            claimed = claimed or self._claim(number, known=known)
+            if claimed is not None:
+                self.drive(claimed)
+                if claimed.run.owner is None and not claimed.inbox:
+                    follow()
+                    return  # it ended, or waits for longer than anybody holds it
+                claimed = None
+                continue
+            held = self.driver.store.owned(number)
+            if not held and self.wake(number):
+                continue
+            if not held:
+                follow()
+                return
+            known = self.rescue(held[0], jitter=None)
+            if known is None:
+                time.sleep(POLL)
+            follow()
+
+    def next_due(self, limits: Mapping[str, int]) -> Snapshot | None:
+        """The oldest run that is due, now driven by this process.
+
+        Args:
+            limits: by workflow, how many of its runs may be driven at once, by all processes.
+        """
+        return self._claim(None, limits)
+
+    def sleeping(self) -> list[int]:
+        """Runs that have ended and may go on with what was sent to them, for `wake`."""
+        talking = [name for name, known in self.workflows.items() if isinstance(known, Agent)]
+        return self.driver.store.sleeping(self.workflows, talking)
+
+    def wake(self, number: int) -> bool:
+        """Let a run that has ended go on with what was sent to it. False where nothing wakes it."""
+
+        def woken(snapshot: Snapshot) -> Change | None:
+            workflow = self.workflows.get(snapshot.run.workflow)
+            return wake(workflow, snapshot, clock.now()) if workflow else None
+
+        return self.driver.store.revise(number, woken) is not None
+
+    def sweep(self) -> None:
+        """Take every stuck run from the owner that it has lost; and say that we are alive."""
+        store = self.driver.store
+        store.check_in_place()
+        for held in store.owned():
+            try:
+                self.rescue(held, jitter=random.random())  # noqa: S311 - no secret
+            except StoreError:
+                raise
+            except Exception:  # one run that cannot be read must not hold up the others
+                log.exception("Run number %s cannot be read; see `stepwell db check`.", held.number)
+        store.renew({}, clock.now(), self.driver.leases.until())
+
+    def _claim(
+        self,
+        number: int | None,
+        limits: Mapping[str, int] = MappingProxyType({}),
+        known: Snapshot | None = None,
+    ) -> Snapshot | None:
+        now, until = clock.now(), self.driver.leases.until()
+        return self.driver.store.claim(self.workflows, now, until, number, limits, known)
+
+    def drive(self, snapshot: Snapshot) -> None:
+        """Take a claimed run as far as it goes now."""
+        workflow = self.workflows[snapshot.run.workflow]
+        self.driver.drive(workflow, lambda model: self.provider(workflow, model), snapshot)
+
+    def free(self, number: int) -> None:
+        """Take a run from an owner that has lost it, at a person's wish; see `rescue`."""
+        for held in self.driver.store.owned(number):
+            self.rescue(held, jitter=None)
+
+    def rescue(self, held: Owned, jitter: float | None) -> Snapshot | None:
+        """Take a stuck run from its owner. None if it is not stuck, or moved on meanwhile."""
+        driver = self.driver
+        if not held.is_stuck(clock.now()):
+            return None
+        snapshot = driver.store.load(held.number)
+        if snapshot.run.fence != held.fence or snapshot.run.owner is None:
+            return None
+        fault = lost_worker(snapshot, driver.policy)
+        change = take_over(snapshot, fault, clock.now(), driver.policy, jitter)
+        try:
+            driver.store.record(snapshot, change)
+        except LeaseLost:
+            return None
+        driver.tell(change)
+        return snapshot

@@ -1,0 +1,1 @@
+"""What people do with runs: submit, decide, steer, schedule, examine."""

@@ -1,0 +1,98 @@
+"""What people want of a run that they do not drive: to tell it something, raise it, end it."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from stepwell import clock
+from stepwell.driving.worker import Worker
+from stepwell.errors import LeaseLost, NotSent
+from stepwell.machine import LIVE, State
+from stepwell.pipeline import Pipeline
+from stepwell.plain_json import clean
+from stepwell.rules.allowances import Raises, amounts
+from stepwell.rules.change import Change
+from stepwell.rules.recovery import cancel as cancelled
+from stepwell.rules.recovery import resume as resumed
+from stepwell.state.inbox import InboxKind
+from stepwell.state.snapshot import Snapshot
+from stepwell.store import TRIES, Store, inbox
+from stepwell.views.runs import InboxView
+from stepwell.workflow import Workflow
+
+
+def send(
+    store: Store, workflows: Mapping[str, Workflow], number: int, text: str, by: str | None
+) -> InboxView:
+    """Put a message into a run's inbox, and give it as it lies there.
+
+    Args:
+        store: where the run is.
+        workflows: by name; a run of another is believed to be able to take a message.
+        number: the run's.
+        text: what its model is to read.
+        by: who says it.
+
+    Raises:
+        NotSent: there is nothing to say, or nobody to say it to.
+    """
+    with store.reading() as connection:
+        to = inbox.addressee(connection, number)
+    if not text.strip():
+        raise NotSent("The message is empty.", "Say what the run is to be told.")
+    if isinstance(workflows.get(to.workflow), Pipeline):
+        raise NotSent(
+            f"Run {to.id} is of the pipeline {to.workflow!r}, whose plan sees no messages.",
+            "Start a new run with another input.",
+        )
+    if to.state == State.CANCELLED:
+        raise NotSent(
+            f"Run {to.id} was cancelled; that is final. Nothing was sent.",
+            "Start a new run, or fork this one.",
+        )
+    sent = store.send(number, InboxKind.MESSAGE, clean(by), text=str(clean(text)))
+    with store.reading() as connection:
+        return inbox.sent(connection, number)[sent - 1]
+
+
+def resume(store: Store, number: int, by: str | None, raises: Raises, model: str | None) -> None:
+    """Record what a person's `resume` changes; a live run's driver is sent the raise.
+
+    Args:
+        store: where the run is.
+        number: the run's.
+        by: who wants it.
+        raises: by limit, how much to raise it.
+        model: to go on with.
+
+    Raises:
+        RunNotResumable, InvalidInput: nothing was changed.
+    """
+    lives = False
+
+    def change(snapshot: Snapshot) -> Change | None:
+        nonlocal lives
+        lives = snapshot.run.state in LIVE
+        return resumed(snapshot, clock.now(), by, raises, model)
+
+    store.revise(number, change)
+    wanted = {name: amount for name, amount in amounts(raises).items() if amount}
+    if lives and wanted:
+        store.send(number, InboxKind.TOP_UP, clean(by), amounts=wanted)
+
+
+def cancel(worker: Worker, number: int, by: str | None) -> None:
+    """End a run: at once if nobody drives it, else its driver does at its next record.
+
+    Raises:
+        RunNotResumable: it has ended otherwise.
+    """
+    driver = worker.driver
+    for _ in range(TRIES):
+        worker.free(number)
+        if driver.store.request_cancel(number, by or "somebody"):
+            return
+        with suppress(LeaseLost):  # somebody has just begun to drive it
+            ended = driver.store.revise(number, lambda s: cancelled(s, by, clock.now()), tries=1)
+            if ended is not None:
+                driver.tell(ended)
+            return

@@ -1,0 +1,1 @@
+"""Pure: when something recurring is due, and what becomes of it."""

@@ -1,0 +1,179 @@
+"""Pure: what a run has spent and reserved, against its limits, before anything is spent."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import ROUND_FLOOR, Decimal
+
+from stepwell.messages import Message
+from stepwell.state.call_terms import Today
+from stepwell.state.records import Fault, RunRow
+from stepwell.state.snapshot import Snapshot
+from stepwell.workflow import Limits
+
+# The longest reply that is paid for where neither the workflow nor what is left says less, in
+# tokens, and the shortest that is worth a call.
+LONGEST_REPLY = 16_000
+SHORTEST_REPLY = 256
+
+# What each limit is a number of.
+UNITS = {
+    "max_turns": "model call",
+    "max_tool_calls": "tool call",
+    "max_tokens": "token",
+    "max_cost": "USD",
+    "max_seconds": "second",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What one model call may use at most.
+
+    Attributes:
+        output: tokens that it may write; None for as many as the provider lets it.
+        tokens: read and written; 0 where nothing limits them.
+        cost: USD, likewise.
+    """
+
+    output: int | None
+    tokens: int = 0
+    cost: Decimal = Decimal(0)
+
+
+def turns_left(run: RunRow) -> int:
+    """Model calls that may still be made."""
+    return max(0, run.max_turns - run.used.turns)
+
+
+def tool_calls_left(run: RunRow) -> int:
+    """Tool calls that the model may still ask for."""
+    return max(0, run.max_tool_calls - run.used.tool_calls)
+
+
+def reserve(run: RunRow, snapshot: Snapshot, more: Sequence[Message] = ()) -> Reservation | Fault:
+    """What the next model call may use; or the limit that it would not keep, and why.
+
+    Args:
+        run: its limits and what was used.
+        snapshot: the rest of the run.
+        more: messages that the request will hold beside the snapshot's.
+    """
+    if turns_left(run) == 0:
+        return Fault(type="max_turns", message=reached("max_turns", run))
+    wanted = snapshot.offer.max_output if snapshot.offer else None
+    if not is_metered(run, snapshot):
+        return Reservation(wanted)
+    overhead = snapshot.offer.overhead if snapshot.offer else 0
+    read = snapshot.shown.tokens(overhead, more)
+    output = min(wanted or LONGEST_REPLY, LONGEST_REPLY)
+    least = min(output, SHORTEST_REPLY)
+    if run.max_tokens is not None:
+        output = min(output, run.max_tokens - run.used.tokens - read)
+        if output < least:
+            return _too_much("max_tokens", run, f"the next call takes {read + least:,} or more")
+    return _affordable(run, snapshot, read, output, least)
+
+
+def is_metered(run: RunRow, snapshot: Snapshot) -> bool:
+    """Whether anything limits what the run's model calls take, beside their number."""
+    per_day = snapshot.offer is not None and snapshot.offer.is_metered
+    return per_day or run.max_tokens is not None or run.max_cost is not None
+
+
+def _affordable(
+    run: RunRow, snapshot: Snapshot, read: int, output: int, least: int
+) -> Reservation | Fault:
+    """As many tokens as the run can still pay for, up to `output`."""
+
+    def cost(written: int) -> Decimal | None:
+        offer = snapshot.offer
+        return offer.cost(run.state, read, written) if offer else None
+
+    reading, whole = cost(0), cost(output)
+    is_limited = run.max_cost is not None or (snapshot.offer and snapshot.offer.is_metered)
+    if is_limited and (reading is None or whole is None):
+        return _not_known(f"the price of {_model(run, snapshot)} is not")
+    if run.max_cost is not None and run.used.cost is None:
+        return _not_known("what the run has spent is not")
+    if run.max_cost is not None:
+        left = run.max_cost - (run.used.cost or 0)
+        reading, whole = reading or Decimal(0), whole or Decimal(0)
+        if whole > left:
+            share = (left - reading) / (whole - reading) if whole > reading else Decimal(-1)
+            output = int((output * share).to_integral_value(ROUND_FLOOR))
+        if output < least:
+            return _too_much("max_cost", run, f"the next call may take {_usd(cost(least))}")
+    return Reservation(output, read + output, cost(output) or Decimal(0))
+
+
+def _model(run: RunRow, snapshot: Snapshot) -> str:
+    name = snapshot.offer.name if snapshot.offer else None
+    return name or run.model or "its model"
+
+
+def _not_known(what: str) -> Fault:
+    """Why a limit of cost cannot be kept."""
+    text = f"Stopped unfinished: there is a limit of cost, and {what} known."
+    return Fault(type="unknown_price", message=text)
+
+
+def out_of_time(snapshot: Snapshot, now: datetime) -> Fault | None:
+    """Why a run may not go on, if it was driven for as long as it may."""
+    run = snapshot.run
+    if run.max_seconds is None or active_ms(snapshot, now) < run.max_seconds * 1000:
+        return None
+    return Fault(type="max_seconds", message=reached("max_seconds", run))
+
+
+def active_ms(snapshot: Snapshot, now: datetime) -> int:
+    """How long a run was driven, with the time since its last transition by its present driver."""
+    run, since = snapshot.run, snapshot.driven_since
+    if run.owner is None or since is None:
+        return run.active_ms
+    passed = now - max(since, run.updated_at)
+    return run.active_ms + max(0, round(passed.total_seconds() * 1000))
+
+
+def over_today(run: RunRow, limits: Limits, today: Today, reserved: Decimal) -> Fault | None:
+    """Why a run may not go on today, if its workflow's limits for a day are reached."""
+    per_day = limits.runs_per_day
+    if per_day is not None and run.used.turns == 0 and today.before >= per_day:
+        text = f"{run.workflow} may begin {per_day:,} run{_s(per_day)} a day, and has today."
+        return Fault(type="runs_per_day", message=f"Stopped unfinished: {text}")
+    most = limits.cost_per_day
+    if most is None:
+        return None
+    if today.cost is None or today.cost + reserved > most:
+        spent = "an unknown amount is" if today.cost is None else f"{_usd(today.cost)} are"
+        needs = "" if today.cost is None else f", and the next call may take {_usd(reserved)}"
+        text = f"{run.workflow} may cost {_usd(most)} a day; {spent} spent or reserved{needs}."
+        return Fault(type="cost_per_day", message=f"Stopped unfinished: {text}")
+    return None
+
+
+def reached(limit: str, run: RunRow) -> str:
+    """What a capped run answers.
+
+    Args:
+        limit: a name of `UNITS`.
+        run: the run that reached it.
+    """
+    many = getattr(run, limit)
+    unit = UNITS[limit]
+    amount = _usd(many) if unit == "USD" else f"{many} {unit}{_s(many)}"
+    return f"Stopped unfinished: the limit of {amount} ({limit}) was reached."
+
+
+def _too_much(limit: str, run: RunRow, why: str) -> Fault:
+    """The limit that the next call would not keep, and what was spent of it."""
+    used = f"{run.used.tokens:,} tokens" if limit == "max_tokens" else _usd(run.used.cost)
+    return Fault(type=limit, message=f"{reached(limit, run)} {used} were spent, and {why}.")
+
+
+def _usd(amount: Decimal | None) -> str:
+    return f"{(amount or Decimal(0)).normalize():f} USD"
+
+
+def _s(many: int) -> str:
+    return "" if many == 1 else "s"

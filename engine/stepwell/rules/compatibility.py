@@ -1,0 +1,37 @@
+"""Pure: what this code would do differently with a run that was begun by older code."""
+
+from stepwell.errors import ArgumentsError
+from stepwell.state.records import Call
+from stepwell.state.snapshot import Snapshot
+from stepwell.workflow import Workflow
+
+
+def differences(workflow: Workflow | None, snapshot: Snapshot) -> list[str]:
+    """What changes for a live run when this code goes on with it; empty if nothing does.
+
+    Args:
+        workflow: what the code has under the run's name, if anything.
+        snapshot: the run as it was last recorded.
+    """
+    run = snapshot.run
+    if workflow is None:
+        return [f"There is no workflow {run.workflow!r} any more: no worker would take it."]
+    found = []
+    if run.digest is not None and run.digest != workflow.digest:
+        found.append("Its instructions, tools or model are not those it was begun with.")
+    for call in snapshot.batch.values():
+        if not call.status.final:
+            found += _call_differences(workflow, call)
+    return found
+
+
+def _call_differences(workflow: Workflow, call: Call) -> list[str]:
+    tool = workflow.toolbox.get(call.tool)
+    subject = f"Call {call.number} of {call.tool} ({call.status})"
+    if tool is None:
+        return [f"{subject}: the tool is gone; the model would be told so."]
+    try:
+        tool.parameters.validate(call.effective)
+    except ArgumentsError as error:
+        return [f"{subject}: its arguments would be refused: {error.message}"]
+    return []

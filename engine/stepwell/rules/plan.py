@@ -1,0 +1,104 @@
+"""Pure: what a pipeline's plan says is next, and what that changes."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from stepwell.errors import PlanFailed
+from stepwell.machine import Trigger
+from stepwell.messages import AssistantMessage, Message, Reply, StopReason, ToolCall, ToolMessage
+from stepwell.pipeline import Answer, Ask, Call, Pipeline, Step, ToolResult
+from stepwell.plain_json import clean, jsonable
+from stepwell.rules.budget import tool_calls_left
+from stepwell.rules.calls import fill, request
+from stepwell.rules.change import Change, change
+from stepwell.rules.turn import Turn
+from stepwell.state.snapshot import Snapshot
+
+
+def steps(transcript: Sequence[Message]) -> list[Step]:
+    """The steps that a pipeline has taken, read off its transcript."""
+    taken: list[Step] = []
+    wanted: dict[str, ToolCall] = {}
+    for message in transcript:
+        if isinstance(message, AssistantMessage):
+            taken.append(Step(text=message.text))
+            wanted = {call.id: call for call in message.calls}
+        elif isinstance(message, ToolMessage):
+            call = wanted[message.call]
+            outcome = json.loads(message.text)
+            result = ToolResult(call.name, call.arguments, outcome)
+            taken[-1] = replace(taken[-1], results=(*taken[-1].results, result))
+    return taken
+
+
+def next_step(
+    pipeline: Pipeline, transcript: Sequence[Message], *more: Step
+) -> Call | Ask | Answer:
+    """What the plan says comes next.
+
+    Args:
+        pipeline: whose plan.
+        transcript: the run's; its first message is the input.
+        more: steps taken that are not in the transcript yet.
+
+    Raises:
+        PlanFailed: the plan raised, or returned something else.
+    """
+    try:
+        said = pipeline.plan(transcript[0].text, [*steps(transcript), *more])
+    except Exception as error:
+        text = f"The plan of {pipeline.name!r} failed: {type(error).__name__}: {error}"
+        raise PlanFailed(text) from error
+    if not isinstance(said, Call | Ask | Answer):
+        raise PlanFailed(f"The plan of {pipeline.name!r} returned {said!r}: no step.")
+    if isinstance(said, Ask) and not set(said.tools) <= set(pipeline.toolbox):
+        raise PlanFailed(f"The plan of {pipeline.name!r} offers tools that it does not have.")
+    return said
+
+
+def planned_call(pipeline: Pipeline, snapshot: Snapshot, step: Call, now: datetime) -> Change:
+    """The plan calls a tool: the ledger's line, with no message of a model."""
+    try:
+        arguments = jsonable(step.arguments)
+    except ValueError as error:
+        raise PlanFailed(f"The plan of {pipeline.name!r} called {step.tool}: {error}") from error
+    allowed = tool_calls_left(snapshot.run)
+    lines = request(pipeline, snapshot, [ToolCall(step.tool, arguments)], allowed)
+    ready = {line.number: line for line in lines} | fill(pipeline, snapshot, lines)
+    columns = {"used": snapshot.run.used.plus(tool_calls=min(allowed, 1))}
+    calls = list(ready.values())
+    return change(snapshot, Trigger.REQUEST_TOOLS, now, calls=calls, columns=columns)
+
+
+def planned_answer(snapshot: Snapshot, step: Answer, now: datetime) -> Change:
+    """The plan has its answer."""
+    return change(snapshot, Trigger.ANSWER, now, columns={"answer": clean(step.text)})
+
+
+def step_replied(
+    pipeline: Pipeline, snapshot: Snapshot, reply: Reply, model: str, provider: str, now: datetime
+) -> Change:
+    """What the reply to an `Ask` changes. One that is not complete fails the run."""
+    asked = next_step(pipeline, snapshot.transcript)
+    prompt = asked.prompt if isinstance(asked, Ask) else ""
+    offered = asked.tools if isinstance(asked, Ask) else ()
+    tools = [tool for tool in pipeline.tools if tool.name in offered]
+    limited = replace(pipeline, tools=tools)  # a tool that was not offered is never run
+    turn = Turn(limited, snapshot, reply, model, provider, now, prompt)
+    if reply.stop is StopReason.REFUSAL:
+        return turn.refused()
+    if reply.stop in {StopReason.LENGTH, StopReason.PAUSE}:
+        return turn.fails("incomplete_reply", f"The reply did not end: {reply.stop}.")
+    if reply.tool_calls:
+        return turn.asks_for_tools()
+    if reply.stop is StopReason.UNKNOWN:
+        return turn.fails("incomplete_reply", "The reply stopped for a reason that is not known.")
+    if not reply.text.strip():
+        return turn.fails("empty_reply", "The model gave an empty reply.")
+    try:
+        following = next_step(pipeline, snapshot.transcript, Step(text=str(clean(reply.text))))
+    except PlanFailed as failed:
+        return turn.fails(failed.type, str(failed))
+    return turn.answers(following.text) if isinstance(following, Answer) else turn.go_on()

@@ -1,0 +1,168 @@
+"""Pure: how a run is resumed, cancelled, taken over from a lost driver, or given back."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from stepwell.errors import RunNotResumable
+from stepwell.machine import LIVE, State, Trigger
+from stepwell.retry import RetryPolicy
+from stepwell.rules.allowances import Raises, raised_limits
+from stepwell.rules.approval import expire
+from stepwell.rules.change import Change, change, stop
+from stepwell.state.records import Fault
+from stepwell.state.snapshot import Snapshot
+
+
+def resume(
+    snapshot: Snapshot,
+    now: datetime,
+    by: str | None,
+    raises: Raises,
+    model: str | None = None,
+) -> Change | None:
+    """What a person's `resume` changes: a raise tops a capped run up, a failed run starts afresh.
+
+    With a `model`, the run goes on with that one. A raise of a live run changes nothing here: it
+    is sent to its driver, see `steering`.
+
+    Returns:
+        None where nothing has to change for the run to go on, or it cannot.
+
+    Raises:
+        RunNotResumable: the run was cancelled, or this cannot be changed in its state.
+        InvalidInput: a limit would be lowered.
+    """
+    run = snapshot.run
+    raised = raised_limits(run, raises)
+    if run.state is State.CAPPED and run.error and run.error.type in MAY_BE_OVER:
+        raised = raised or {"max_turns": run.max_turns}
+    more, columns = bool(raised), raised | ({} if model is None else {"model": model})
+    if run.state is State.CAPPED:
+        if model is not None and not more:
+            text = f"Run {run.id} is capped: another model alone does not make it go on."
+            raise RunNotResumable(text, "Raise its limit as well.")
+        topped = change(snapshot, Trigger.TOP_UP, now, by=by, model=model, columns=columns)
+        return topped if more else None
+    if run.state is State.FAILED:
+        return change(snapshot, Trigger.RESUME, now, by=by, model=model, columns=columns)
+    if run.state is State.CANCELLED:
+        raise RunNotResumable(f"Run {run.id} was cancelled; that is final.", "Start a new run.")
+    if more and run.state is State.DONE:
+        raise RunNotResumable(
+            f"Run {run.id} is done: its limits cannot be raised any more.",
+            f"`stepwell send {run.id} TEXT` goes on with it.",
+        )
+    return None if model is None else _switch(snapshot, now, by, model)
+
+
+# What may be over by itself, or be for a person to judge: a run that it stopped simply tries again.
+MAY_BE_OVER = frozenset(
+    {"cost_per_day", "runs_per_day", "context_full", "repeated_call", "unknown_price"}
+)
+
+
+def _switch(snapshot: Snapshot, now: datetime, by: str | None, model: str) -> Change | None:
+    """A live run goes on with another model, at once and with its attempts afresh."""
+    run = snapshot.run
+    if run.state not in LIVE:
+        raise RunNotResumable(f"Run {run.id} is {run.state}: its model cannot be changed any more.")
+    if run.state is State.AWAITING_APPROVAL:
+        text = f"Run {run.id} awaits approval: its model can be changed when it goes on."
+        raise RunNotResumable(text, "Decide its questions first.")
+    if run.owner is not None:
+        raise RunNotResumable(
+            f"Run {run.id} is being driven just now: its model cannot be changed meanwhile.",
+            "Wait until it parks or ends.",
+        )
+    if model == run.model:
+        return None
+    columns = {"model": model, "attempt": 1}
+    return change(snapshot, Trigger.RETRY, now, by=by, model=model, columns=columns)
+
+
+def cancel(
+    snapshot: Snapshot, by: str | None, now: datetime, *, not_begun: Collection[int] = ()
+) -> Change | None:
+    """The end of a run at a person's wish; None where that is what it has come to already.
+
+    Args:
+        snapshot: the run.
+        by: who wants it.
+        now: the time.
+        not_begun: calls recorded as running, of which the driver knows that they are not yet.
+
+    Raises:
+        RunNotResumable: it has ended otherwise.
+    """
+    run = snapshot.run
+    if run.state is State.CANCELLED:
+        return None
+    if run.state not in LIVE:
+        raise RunNotResumable(f"Run {run.id} is {run.state} already: nothing was cancelled.")
+    reason = Fault(type="cancelled", message=f"Cancelled by {by}." if by else "Cancelled.")
+    return stop(snapshot, Trigger.CANCEL, now, reason, by=by, not_begun=not_begun)
+
+
+def lost_worker(snapshot: Snapshot, policy: RetryPolicy) -> Fault:
+    """The story of a run whose process is gone."""
+    run = snapshot.run
+    return Fault(
+        type="worker_lost",
+        message=f"The process that drove this run was lost in {run.state} "
+        f"(attempt {run.attempt} of {policy.attempts}).",
+    )
+
+
+def take_over(
+    snapshot: Snapshot, fault: Fault, now: datetime, policy: RetryPolicy, jitter: float | None
+) -> Change:
+    """What it changes that a run has lost its driver; after the last attempt the run fails.
+
+    The fence grows, so that the lost driver can write nothing; what it had reserved is spent.
+
+    Args:
+        snapshot: the run, still owned.
+        fault: why.
+        now: the time.
+        policy: how often and when it is tried again.
+        jitter: a random number in [0, 1); None to go on at once, where a person asked for it.
+    """
+    run = snapshot.run
+    columns = {
+        "fence": run.fence + 1,
+        "used": run.used.lost(run),
+        "owner": None,
+        "lease_until": None,
+    }
+    if run.state is State.AWAITING_APPROVAL:
+        return _let_expire(snapshot, now, columns)
+    if policy.exhausted(run.attempt):
+        return stop(snapshot, Trigger.FAIL, now, fault, usage=run.unsettled, columns=columns)
+    wait = policy.wait(run.attempt, 0 if jitter is None else jitter)
+    columns |= {"attempt": run.attempt + 1, "not_before": now + wait if wait else None}
+    return change(snapshot, Trigger.RETRY, now, error=fault, usage=run.unsettled, columns=columns)
+
+
+def interrupt(snapshot: Snapshot, reason: str, now: datetime) -> Change:
+    """What it changes that this process has to stop: it gives the run back, ready to go on."""
+    run = snapshot.run
+    fault = Fault(type="interrupted", message=f"The process was stopped ({reason}).")
+    columns = {
+        "used": run.used.lost(run),
+        "owner": None,
+        "lease_until": None,
+    }
+    if run.state is State.AWAITING_APPROVAL:
+        return _let_expire(snapshot, now, columns)
+    return change(snapshot, Trigger.RETRY, now, error=fault, usage=run.unsettled, columns=columns)
+
+
+def _let_expire(snapshot: Snapshot, now: datetime, columns: dict[str, Any]) -> Change:
+    """A parked run is driven only to let its questions expire: whoever gives it back does that."""
+    expired = expire(snapshot, now)
+    if expired is not None:
+        return replace(expired, run=expired.run._replace(**columns))
+    deadline = {"not_before": snapshot.run.not_before}  # the clock has been set back since
+    return change(snapshot, Trigger.DECISION, now, columns=columns | deadline)

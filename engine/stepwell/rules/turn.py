@@ -1,0 +1,227 @@
+"""Pure: what a model's reply, or its failure, changes."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from stepwell.envelope import failure
+from stepwell.errors import ProviderError
+from stepwell.machine import CallStatus, Trigger
+from stepwell.messages import Reply, StopReason, Usage
+from stepwell.plain_json import clean
+from stepwell.retry import RetryPolicy
+from stepwell.rules.budget import tool_calls_left
+from stepwell.rules.calls import fill, request
+from stepwell.rules.change import Change, change, end, stop
+from stepwell.state.records import Call, Fault, Role, RunRow, StoredMessage, Used
+from stepwell.state.snapshot import Snapshot
+from stepwell.workflow import Workflow
+
+CUT_OFF = "Your reply was cut off at the output limit. Go on from there, or say it more shortly."
+EMPTY = "Your reply was empty. Answer, or call one of the tools."
+# What is said to the model in the place of a user, and none of his words.
+NUDGES = frozenset({CUT_OFF, EMPTY})
+# Faults of calls that the provider may have worked on, and bill.
+MAY_BE_BILLED = frozenset({"timeout", "connection", "stream_cut", "bad_reply", "provider_bug"})
+
+
+def replied(
+    workflow: Workflow, snapshot: Snapshot, reply: Reply, model: str, provider: str, now: datetime
+) -> Change:
+    """What a complete reply changes.
+
+    Calls in a reply that was cut off or refused never run; those of any other reply do, whatever
+    its stop reason says. An answer counts only if its stop reason says that it ended.
+    """
+    turn = Turn(workflow, snapshot, reply, model, provider, now)
+    if reply.stop is StopReason.REFUSAL:
+        return turn.refused()
+    if reply.stop is StopReason.LENGTH:
+        return turn.cut_off()
+    if reply.tool_calls:
+        return turn.asks_for_tools()
+    if reply.stop is StopReason.PAUSE:
+        return turn.pauses()
+    if not reply.text.strip() or reply.stop is StopReason.TOOL_CALLS:
+        return turn.is_empty()
+    if reply.stop is StopReason.END:
+        return turn.answers()
+    word = f": {reply.reason}" if reply.reason else "."
+    return turn.fails("unknown_stop", f"The model stopped for a reason that is not known{word}")
+
+
+class Turn:
+    """One reply to one run: what all its outcomes share.
+
+    Args:
+        prompt: what the model was told just for this reply (a pipeline's `Ask`).
+    """
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        snapshot: Snapshot,
+        reply: Reply,
+        model: str,
+        provider: str,
+        now: datetime,
+        prompt: str | None = None,
+    ) -> None:
+        self.workflow, self.snapshot, self.reply = workflow, snapshot, reply
+        self.model, self.provider, self.now = model, provider, now
+        self.prompt = prompt
+
+    def answers(self, text: str | None = None) -> Change:
+        answer = clean(self.reply.text if text is None else text)
+        return self._change(Trigger.ANSWER, columns={"answer": answer})
+
+    def asks_for_tools(self) -> Change:
+        allowed = tool_calls_left(self.snapshot.run)
+        lines = request(self.workflow, self.snapshot, self.reply.tool_calls, allowed)
+        ready = {line.number: line for line in lines}
+        ready |= fill(self.workflow, self.snapshot, lines)
+        return self._change(
+            Trigger.REQUEST_TOOLS, calls=list(ready.values()), tool_calls=min(allowed, len(lines))
+        )
+
+    def cut_off(self) -> Change:
+        if not self.reply.tool_calls:
+            return self.go_on(CUT_OFF)
+        lines = request(self.workflow, self.snapshot, self.reply.tool_calls, 0)
+        outcome = failure("cut_off", "Not run: the reply was cut off at the output limit.")
+        closed = [end(c, CallStatus.NOT_RUN, outcome, c.requested_seq) for c in lines]
+        return self._change(Trigger.CONTINUE_TURN, calls=closed)
+
+    def go_on(self, nudge: str | None = None) -> Change:
+        return self._change(Trigger.CONTINUE_TURN, nudge=nudge)
+
+    def pauses(self) -> Change:
+        nudge = self.reply.nudge
+        if nudge and self.snapshot.last_text == nudge:
+            return self.fails("malformed_reply", f"The model gave a malformed reply twice. {nudge}")
+        return self.go_on(nudge)
+
+    def is_empty(self) -> Change:
+        if self.snapshot.last_text == EMPTY:
+            return self.fails("empty_reply", "The model gave an empty reply twice.")
+        return self.go_on(EMPTY)
+
+    def refused(self) -> Change:
+        said = f": {self.reply.text.strip()}" if self.reply.text.strip() else "."
+        return self.fails("refused", f"The model refused to answer{said}")
+
+    def fails(self, kind: str, message: str) -> Change:
+        reason = Fault(type=kind, message=clean(message))
+        return stop(
+            self.snapshot,
+            Trigger.FAIL,
+            self.now,
+            reason,
+            usage=self.reply.usage,
+            model=self.model,
+            columns={"used": self._used()},
+        )
+
+    def _used(self, tool_calls: int = 0) -> Any:
+        return self.snapshot.run.used.plus(turns=1, tool_calls=tool_calls, usage=self.reply.usage)
+
+    def _change(
+        self,
+        trigger: Trigger,
+        *,
+        calls: list[Call] | None = None,
+        nudge: str | None = None,
+        tool_calls: int = 0,
+        columns: dict[str, Any] | None = None,
+    ) -> Change:
+        seq = self.snapshot.run.seq + 1
+        said = {
+            "role": Role.ASSISTANT,
+            "text": clean(self.reply.text),
+            "reasoning": clean(self.reply.reasoning),
+            "provider": None if self.reply.raw is None else self.provider,
+            "raw": clean(self.reply.raw),
+        }
+        before = [{"role": Role.USER, "text": clean(self.prompt)}] if self.prompt else []
+        after = [{"role": Role.USER, "text": nudge}] if nudge else []
+        messages = [
+            StoredMessage(number=self.snapshot.messages + place, seq=seq, **columns)
+            for place, columns in enumerate([*before, said, *after], 1)
+        ]
+        return change(
+            self.snapshot,
+            trigger,
+            self.now,
+            messages=messages,
+            calls=calls or [],
+            usage=self.reply.usage,
+            model=self.model,
+            columns={"used": self._used(tool_calls)} | (columns or {}),
+        )
+
+
+def faulted(
+    snapshot: Snapshot,
+    error: ProviderError,
+    model: str | None,
+    now: datetime,
+    policy: RetryPolicy,
+    jitter: float,
+    fallback: str | None = None,
+) -> Change:
+    """What a failed model call changes: a wait before the next attempt, or the end of the run.
+
+    Args:
+        snapshot: the run.
+        error: why it failed.
+        model: the one that failed.
+        now: the time.
+        policy: how often and when it is tried again.
+        jitter: a random number in [0, 1).
+        fallback: the model to go on with at once instead of ending the run.
+    """
+    run = snapshot.run
+    message = str(clean(str(error)))
+    used, usage = bill(run, error)
+    if not error.retryable or policy.exhausted(run.attempt):
+        if error.retryable:
+            message = f"{message} (attempt {run.attempt}, the last)"
+        if fallback is None:
+            fault = Fault(type=error.kind, message=message)
+            return stop(
+                snapshot, Trigger.FAIL, now, fault, usage=usage, model=model, columns={"used": used}
+            )
+        fault = Fault(type=error.kind, message=f"{message} Going on with {fallback}.")
+        columns = {"used": used, "model": fallback, "attempt": 1}
+        return change(
+            snapshot, Trigger.RETRY, now, error=fault, usage=usage, model=model, columns=columns
+        )
+    fault = Fault(type=error.kind, message=message)
+    wait = policy.wait(run.attempt, jitter, error.retry_after)
+    return change(
+        snapshot,
+        Trigger.RETRY,
+        now,
+        error=fault,
+        usage=usage,
+        model=model,
+        columns={
+            "used": used,
+            "attempt": run.attempt + 1,
+            "not_before": now + wait,
+            **released_for(wait, policy),
+        },
+    )
+
+
+def bill(run: RunRow, error: ProviderError) -> tuple[Used, Usage | None]:
+    """What is used after a failed call, and what it took: all that was reserved, if any.
+
+    A provider may have worked on a call whose answer did not arrive, and bill it.
+    """
+    usage = run.unsettled if error.kind in MAY_BE_BILLED else None
+    return run.used.plus(turns=1, usage=usage), usage
+
+
+def released_for(wait: timedelta, policy: RetryPolicy) -> dict[str, Any]:
+    """The columns that give the run back to any worker, if `wait` is too long to sit out."""
+    return {} if wait <= policy.keep_lease else {"owner": None, "lease_until": None}

@@ -1,0 +1,188 @@
+"""A run as its driver holds it: what is needed to take the next step, and no more."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from stepwell.envelope import Envelope
+from stepwell.machine import CallStatus
+from stepwell.messages import AssistantMessage, Message, ToolCall, Usage, UserMessage
+from stepwell.state.call_terms import Offer, Today
+from stepwell.state.inbox import InboxEntry
+from stepwell.state.records import Approval, Call, Role, RunRow, StoredMessage
+from stepwell.state.shown import Shown
+from stepwell.state.transcript import tool_messages
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """All that the next step depends on. Belongs to one driver, which alone changes it.
+
+    Attributes:
+        shown: what the model is shown, legal whenever a model call may follow.
+        batch: the calls of the last reply that asked for any, by number.
+        approvals: the questions about those calls, by number.
+        blanket: tools whose every further call a person has approved.
+        notes: the run's scratchpad.
+        ids: every id that a call has been given, for none may be there twice, with its number.
+        inbox: what was sent to the run and not taken yet, as far as its driver knows.
+        messages, calls, questions, replies: how many there are.
+        stopping: its driver has to stop: what is under way may end, nothing more begins.
+        driven_since: when its driver claimed it; None for anybody else.
+        offer: what its next model call may take; None until its driver has asked.
+        today: what all runs of its workflow came to today, if there are limits a day.
+        last, repeats: the calls of the last reply that have ended, and how many replies in a row
+            asked for the same and came to the same.
+    """
+
+    run: RunRow
+    shown: Shown = field(default_factory=Shown)
+    batch: dict[int, Call] = field(default_factory=dict)
+    approvals: dict[int, Approval] = field(default_factory=dict)
+    blanket: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    ids: dict[str, int] = field(default_factory=dict)
+    inbox: tuple[InboxEntry, ...] = ()
+    messages: int = 0
+    calls: int = 0
+    questions: int = 0
+    replies: int = 0
+    stopping: bool = False
+    driven_since: datetime | None = None
+    offer: Offer | None = None
+    today: Today | None = None
+    last: tuple[Call, ...] = ()
+    repeats: int = 0
+    _closed: bool = True
+
+    def is_between_steps(self) -> bool:
+        """Whether it is driven, and none of its calls is recorded as running by its driver."""
+        fence = self.run.fence
+        running = CallStatus.RUNNING
+        busy = any(call.status is running and call.fence == fence for call in self.batch.values())
+        return self.run.owner is not None and not busy
+
+    @property
+    def transcript(self) -> list[Message]:
+        """The messages that the model is shown."""
+        return self.shown.messages
+
+    @property
+    def last_text(self) -> str:
+        """The text of the last message that the model is shown."""
+        return self.transcript[-1].text if self.transcript else ""
+
+    @property
+    def tokens(self) -> int:
+        """What a request for the next reply takes, as far as that is known."""
+        return self.shown.tokens(self.offer.overhead if self.offer else 0)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the last batch's results are in the transcript."""
+        return self._closed
+
+    def extend(
+        self,
+        messages: Sequence[StoredMessage] = (),
+        calls: Sequence[Call] = (),
+        approvals: Sequence[Approval] = (),
+        notes: Sequence[str] = (),
+        shortened: Sequence[int] = (),
+        usage: Usage | None = None,
+    ) -> None:
+        """Take in what one transition wrote, at a cost that does not depend on the past.
+
+        Args:
+            messages: its rows of each kind.
+            calls: likewise.
+            approvals: likewise.
+            notes: likewise.
+            shortened: numbers of calls whose results are shown cut from here on.
+            usage: of the model call whose request was the transcript up to here.
+        """
+        fresh = [call for call in calls if call.number > self.calls]
+        self.batch.update({call.number: call for call in calls if call.number <= self.calls})
+        self._close()
+        for message in messages:
+            self._add_message(message, fresh)
+        if fresh and not any(message.role is Role.ASSISTANT for message in messages):
+            self._ask("", None, fresh, None, None)  # a pipeline's plan asked, not the model
+        self.calls += len(fresh)
+        self.ids.update((call.provider_id, call.number) for call in fresh)
+        if usage is not None and usage.input_tokens:
+            self.shown.report(usage.input_tokens + usage.output_tokens)
+        self._close()
+        if shortened:
+            numbers = set(shortened)
+            self.shown.shorten(id_ for id_, number in self.ids.items() if number in numbers)
+        for approval in approvals:
+            self.approvals[approval.number] = approval
+            self.questions = max(self.questions, approval.number)
+            if approval.all_of_tool:
+                self.blanket.add(self.batch[approval.call].tool)
+        self.notes.extend(notes)
+
+    def _add_message(self, message: StoredMessage, calls: list[Call]) -> None:
+        self._close()
+        self.messages += 1
+        if message.role is Role.USER:
+            self.last = ()  # who is told something new may well ask for the same again
+            self.shown.add(message.number, UserMessage(message.text))
+            return
+        if message.role is Role.SUMMARY:
+            self.shown.summarise(message.covers or 0, message.text, (message.raw or {})["said"])
+            return
+        self.replies += 1
+        if not (message.text.strip() or calls or message.raw):
+            return  # kept, but every provider refuses an empty message
+        self._ask(message.text, message.reasoning, calls, message.provider, message.raw)
+
+    def _ask(
+        self,
+        text: str,
+        reasoning: str | None,
+        calls: list[Call],
+        provider: str | None,
+        raw: Any,
+    ) -> None:
+        asked = tuple(ToolCall(c.tool, c.arguments, c.provider_id) for c in calls)
+        self.shown.add(self.messages, AssistantMessage(text, reasoning, asked, provider, raw))
+        if calls:
+            self.batch = {call.number: call for call in calls}
+            self.approvals = {}
+            self._closed = False
+
+    def _close(self) -> None:
+        """Answer the last reply's calls, in the order asked, once all of them have ended."""
+        if self._closed or not all(call.status.final for call in self.batch.values()):
+            return
+        results = tool_messages(
+            (c.provider_id, c.tool, c.outcome or {}) for c in self.batch.values()
+        )
+        number = self.shown.numbers[-1]
+        for result in results:
+            self.shown.add(number, result)
+        ended = tuple(self.batch.values())
+        self.repeats = self.repeats + 1 if is_repeated(self.last, ended) else 1
+        self.last = ended
+        self._closed = True
+
+
+def is_repeated(last: Sequence[Call], batch: Sequence[Call]) -> bool:
+    """Whether the calls of two replies asked for the same, and came to the same."""
+    return len(last) == len(batch) and all(map(_is_the_same, last, batch))
+
+
+def _is_the_same(one: Call, other: Call) -> bool:
+    return (one.tool, one.arguments, one.status) == (
+        other.tool,
+        other.arguments,
+        other.status,
+    ) and _came_to(one) == _came_to(other)
+
+
+def _came_to(call: Call) -> Envelope:
+    """A call's outcome, but for what we have added to it."""
+    return {k: v for k, v in (call.outcome or {}).items() if k != "repeated"}

@@ -1,0 +1,132 @@
+"""Pure: what the model is shown of a run, as people look at it."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from stepwell.messages import AssistantMessage, Message, Request, ToolMessage
+from stepwell.pipeline import Pipeline
+from stepwell.rules.decide import AskModel, decide
+from stepwell.rules.summary import window
+from stepwell.state import tokens
+from stepwell.state.snapshot import Snapshot
+from stepwell.workflow import Agent, Workflow, model_name
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCall:
+    """One call in a reply, as the model is shown it."""
+
+    id: str
+    tool: str
+    arguments: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownMessage:
+    """One message as the model is shown it.
+
+    Attributes:
+        role: "user", "assistant", "tool", or "summary", which the model reads as the user's.
+        calls: what a reply asked for.
+        call: of a result: the id of the call that it answers.
+        raw: the provider's own items, sent instead of the rest to the model that they are from.
+        tokens: about how many it takes.
+    """
+
+    role: str
+    text: str
+    reasoning: str | None = None
+    calls: tuple[ShownCall, ...] = ()
+    call: str | None = None
+    tool: str | None = None
+    raw: Any = None
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextView:
+    """What the model is shown of a run, after one of its transitions.
+
+    Attributes:
+        model: who is asked; of a summary, who writes it. None for the setting STEPWELL_MODEL.
+        redefined: whether the workflow was another one then: instructions and tools are today's.
+        overhead: estimated tokens of the instructions and the tools.
+        estimate: tokens of everything, counted by its characters alone: rather too many.
+        reported: tokens that the provider itself counted last, of what was shown then and the
+            reply to it; None where it has not, or where what it counted is shown no more.
+        tokens: what decides when to summarise: as reported, and estimated since then.
+        window: how many the model takes, None where that is not known.
+    """
+
+    run: str
+    at: int
+    state: str
+    model: str | None
+    redefined: bool
+    instructions: str
+    tools: tuple[dict[str, Any], ...]
+    messages: tuple[ShownMessage, ...]
+    overhead: int
+    estimate: int
+    reported: int | None
+    tokens: int
+    window: int | None
+
+
+def context(workflow: Workflow, snapshot: Snapshot, now: datetime) -> ContextView:
+    """The request that a run's next model call makes, or would make if one followed.
+
+    Args:
+        workflow: the run's, as the code has it now.
+        snapshot: the run at the transition in question, with its offer.
+        now: the time.
+    """
+    run = snapshot.run._replace(not_before=None, cancel_requested=None)
+    command = decide(workflow, replace(snapshot, run=run), now)
+    asked = command if isinstance(command, AskModel) else None
+    request = asked.request if asked else _would_be(workflow, snapshot)
+    is_transcript = request.transcript is snapshot.transcript
+    overhead = tokens.overhead(request.instructions, request.tools)
+    summary = 1 if is_transcript and snapshot.shown.said is not None else None
+    messages = tuple(
+        _message(message, "summary" if place == summary else None)
+        for place, message in enumerate(request.transcript)
+    )
+    estimate = overhead + sum(message.tokens for message in messages)
+    agent = workflow if isinstance(workflow, Agent) else None
+    return ContextView(
+        run=run.id,
+        at=run.seq,
+        state=run.state.value,
+        model=(asked.model if asked else None) or run.model or model_name(workflow.model),
+        redefined=run.digest not in {None, workflow.digest},
+        instructions=request.instructions,
+        tools=tuple({name: tool[name] for name in tokens.TOLD} for tool in request.tools),
+        messages=messages,
+        overhead=overhead,
+        estimate=estimate,
+        reported=snapshot.shown.reported if is_transcript else None,
+        tokens=snapshot.shown.tokens(overhead) if is_transcript else estimate,
+        window=window(agent, snapshot) if agent else None,
+    )
+
+
+def _would_be(workflow: Workflow, snapshot: Snapshot) -> Request:
+    """What stands, where no model call follows now; a pipeline's model sees nothing of it."""
+    shown: list[Message] = [] if isinstance(workflow, Pipeline) else snapshot.transcript
+    instructions = getattr(workflow, "instructions", "")
+    return Request(instructions, shown, workflow.definitions)
+
+
+def _message(message: Message, role: str | None) -> ShownMessage:
+    weight = tokens.weigh(message)
+    if isinstance(message, ToolMessage):
+        return ShownMessage(
+            role="tool", text=message.text, call=message.call, tool=message.tool, tokens=weight
+        )
+    if not isinstance(message, AssistantMessage):
+        return ShownMessage(role=role or "user", text=message.text, tokens=weight)
+    calls = tuple(ShownCall(c.id, c.name, c.arguments) for c in message.calls)
+    more: dict[str, Any] = {"reasoning": message.reasoning, "raw": message.raw}
+    return ShownMessage(role="assistant", text=message.text, calls=calls, tokens=weight, **more)

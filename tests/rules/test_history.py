@@ -1,0 +1,96 @@
+"""A run as it was after any of its transitions: what its rows tell, against what was live then."""
+
+import copy
+from dataclasses import fields
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stepwell.errors import UnknownTransition
+from stepwell.rules.history import rewind
+from stepwell.store import Store, inspect, past
+from stepwell.views.runs import RunDetail
+from tests.test_properties import StoredJourney, told
+
+pytestmark = pytest.mark.timeout(600)
+LOOSE = settings(deadline=None, suppress_health_check=list(HealthCheck))
+# No transition sets these: who drives a run, and how long a step waits before it is tried again.
+FLEETING = {
+    "inbox",
+    "owner",
+    "lease_until",
+    "stuck",
+    "cancel_requested",
+    "not_before",
+    "reserved_turns",
+}
+
+
+def lasting(run):
+    return run._replace(**dict.fromkeys(FLEETING & set(run._fields)))
+
+
+def as_told(snapshot):
+    """All of a snapshot that its transitions made; what was sent to it is not theirs."""
+    return told(snapshot) | {"run": lasting(snapshot.run), "inbox": None}
+
+
+def shown(detail):
+    """All that a run is shown with, but for what is fleeting."""
+    return {f.name: getattr(detail, f.name) for f in fields(RunDetail) if f.name not in FLEETING}
+
+
+class RememberedJourney(StoredJourney):
+    """Keeps what the run was after each transition, as its driver held it and as it was shown."""
+
+    def __init__(self, draw, store):
+        self.held = {}
+        self.shown = {}
+        super().__init__(draw, store)
+
+    def claim(self):
+        if not self.held:  # begun, and not claimed yet
+            self.snapshot.run = self.store.load(self.row.number).run
+            self.remember_now()
+        super().claim()
+
+    def apply(self, change, *, driven=True):
+        super().apply(change, driven=driven)
+        self.remember_now()
+
+    def remember_now(self):
+        seq = self.row.seq
+        self.held[seq] = as_told(copy.deepcopy(self.snapshot))
+        with self.store.reading() as connection:
+            self.shown[seq] = shown(inspect.detail(connection, self.row.number, self.run.now))
+
+    def check_the_past(self):
+        number = self.row.number
+        with self.store.reading() as connection:
+            rows = past.rows(connection, number)
+            for seq, held in self.held.items():
+                assert as_told(past.snapshot(rewind(rows, seq))) == held
+                detail = past.detail(connection, number, seq, self.run.now)
+                assert shown(detail) == self.shown[seq]
+            assert list(self.held) == list(range(1, self.row.seq + 1))
+            for beyond in (-1, 0, self.row.seq + 1):
+                with pytest.raises(UnknownTransition, match=f"its last one is {self.row.seq}"):
+                    rewind(rows, beyond)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    opened = Store(tmp_path_factory.mktemp("past") / "runs.db", synchronous="off")
+    yield opened
+    opened.close()
+
+
+@settings(LOOSE, max_examples=200)
+@given(st.data(), st.integers(5, 25))
+def test_any_run_at_any_of_its_transitions(store, data, steps):
+    journey = RememberedJourney(data.draw, store)
+    for _ in range(steps):
+        journey.step()
+    journey.finish()
+    journey.check_the_past()

@@ -1,0 +1,285 @@
+"""What starts a run, and what people and recovery change in one from outside (C22)."""
+
+from datetime import timedelta
+
+import pytest
+
+from stepwell import Limits, Reply
+from stepwell.errors import InvalidInput, RunNotResumable
+from stepwell.machine import State
+from stepwell.retry import RetryPolicy
+from stepwell.rules.recovery import cancel, interrupt, lost_worker, resume, take_over
+from stepwell.rules.starting import new_run
+from stepwell.state.transcript import problems
+from tests.in_memory import LOST, NOW, POLICY, InMemory, agent
+
+PAY, WIRE = ("pay", {"amount": 1}), ("wire", {"amount": 1})
+
+
+def capped():
+    run = InMemory(agent(), max_turns=1, max_tool_calls=1)
+    run.asks(PAY)
+    run.ends(1)
+    run.settle()
+    assert run.state == "capped"
+    return run
+
+
+def failed():
+    run = InMemory(agent())
+    run.faults(kind="broken")
+    return run
+
+
+def done():
+    run = InMemory(agent())
+    run.says(Reply("done"))
+    return run
+
+
+def parked():
+    run = InMemory(agent())
+    run.asks(WIRE)
+    run.settle()
+    return run
+
+
+# -- new runs
+
+
+def test_what_a_run_was_started_with_is_kept():
+    run = InMemory(
+        agent(limits=Limits(max_turns=4)), key="k", user="ann", model="m:x", approve="all"
+    )
+    row = run.run
+    assert (row.key, row.user, row.model, row.approve) == ("k", "ann", "m:x", "all")
+    assert (row.max_turns, row.max_tool_calls) == (4, 50)
+    assert run.history[0].by == "ann"
+
+
+@pytest.mark.parametrize("text", ["", " \n\t"])
+def test_an_empty_input_starts_nothing(text):
+    with pytest.raises(InvalidInput, match="empty"):
+        new_run("id", text, "park", {})
+
+
+def test_an_unknown_policy_starts_nothing():
+    with pytest.raises(InvalidInput, match=r"maybe.*park, deny, all"):
+        new_run("id", "Go.", "maybe", {})
+
+
+@pytest.mark.parametrize("option", ["max_turns", "max_tool_calls"])
+def test_a_negative_limit_starts_nothing(option):
+    with pytest.raises(InvalidInput, match=option):
+        new_run("id", "Go.", "park", {option: -1})
+
+
+def test_b04_words_that_no_database_can_hold_are_replaced():
+    new = new_run("id", "a\0\udcff", "park", {"key": "k\udcff", "user": "\0"})
+    assert (new.input, new.key, new.user) == ("a\u2400\ufffd", "k\ufffd", "\u2400")
+
+
+# -- resume, top up
+
+
+def test_a_raise_tops_a_capped_run_up():
+    run = capped()
+    change = run.resume(max_turns=2, max_tool_calls=3)
+    assert (change.trigger, change.by, run.state) == ("top_up", "ann", "awaiting_model")
+    assert (run.run.max_turns, run.run.max_tool_calls) == (3, 4)
+    assert (run.run.used.turns, run.run.used.tool_calls) == (1, 1)
+    assert problems(run.snapshot.transcript) == []
+
+
+def test_a_capped_run_without_a_raise_stays_as_it_is():
+    assert capped().resume() is None
+
+
+def test_a_failed_run_starts_afresh():
+    run = InMemory(agent())
+    for _ in range(5):
+        run.faults(retryable=True, retry_after=0)
+    assert run.state == "failed"
+    change = run.resume(max_turns=1)
+    assert (change.trigger, run.state, run.run.attempt) == ("resume", "awaiting_model", 1)
+    assert (run.run.max_turns, run.run.used.turns, run.run.error) == (11, 5, None)
+
+
+@pytest.mark.parametrize("make", [done, parked, lambda: InMemory(agent())])
+def test_nothing_changes_where_nothing_has_to(make):
+    assert make().resume() is None
+
+
+def test_a_run_that_is_done_has_its_limits_raised_no_more():
+    with pytest.raises(RunNotResumable, match=r"cannot be raised any more.*stepwell send"):
+        resume(done().snapshot, NOW, None, {"max_turns": 1})
+
+
+@pytest.mark.parametrize("make", [parked, lambda: InMemory(agent())])
+def test_a_raise_of_a_live_run_is_not_ours_to_record(make):
+    """It is sent to its driver: `test_steering`."""
+    assert make().resume(max_turns=1) is None
+
+
+@pytest.mark.parametrize(
+    "amounts", [{"max_turns": -1}, {"max_tool_calls": -1}, {"max_cost": "-0.5"}]
+)
+def test_a_limit_is_never_lowered(amounts):
+    with pytest.raises(InvalidInput):
+        resume(capped().snapshot, NOW, None, amounts)
+
+
+def test_a_cancelled_run_is_final():
+    run = InMemory(agent())
+    run.apply(cancel(run.snapshot, "ann", NOW))
+    with pytest.raises(RunNotResumable, match="final"):
+        run.resume()
+
+
+# -- cancel
+
+
+@pytest.mark.parametrize("make", [parked, lambda: InMemory(agent())])
+def test_a_live_run_is_cancelled(make):
+    run = make()
+    change = run.apply(cancel(run.snapshot, "ann", NOW))
+    assert (change.by, run.state, run.run.error.message) == (
+        "ann",
+        "cancelled",
+        "Cancelled by ann.",
+    )
+    assert (run.open, run.run.owner) == ([], None)
+
+
+def test_cancelling_closes_what_had_started_as_unknown():
+    run = InMemory(agent(parallel=1))
+    run.asks(PAY, PAY)
+    run.apply(cancel(run.snapshot, None, NOW))
+    assert run.statuses == ["unknown", "not_run"]
+    assert problems(run.snapshot.transcript) == []
+
+
+@pytest.mark.parametrize("make", [done, failed, capped])
+def test_what_has_ended_otherwise_is_not_cancelled(make):
+    with pytest.raises(RunNotResumable, match="nothing was cancelled"):
+        cancel(make().snapshot, "ann", NOW)
+
+
+def test_cancelled_twice_is_cancelled():
+    run = InMemory(agent())
+    run.apply(cancel(run.snapshot, "ann", NOW))
+    assert cancel(run.snapshot, "bob", NOW) is None
+
+
+# -- lost drivers
+
+
+def test_a_takeover_raises_the_fence_charges_what_was_reserved_and_waits():
+    run = InMemory(agent())
+    change = take_over(run.snapshot, LOST, NOW, POLICY, 0.5)
+    assert (change.trigger, change.error) == ("retry", LOST)
+    assert (change.run.fence, change.run.attempt, change.run.used.turns) == (2, 2, 1)
+    assert change.run.not_before == NOW + timedelta(seconds=0.5)
+    assert (change.run.owner, change.run.lease_until) == (None, None)
+
+
+def test_a_person_s_takeover_goes_on_at_once():
+    assert take_over(InMemory(agent()).snapshot, LOST, NOW, POLICY, None).run.not_before is None
+
+
+def test_a_takeover_while_tools_run_charges_no_model_call():
+    run = InMemory(agent())
+    run.asks(PAY)
+    assert take_over(run.snapshot, LOST, NOW, POLICY, None).run.used.turns == 1
+
+
+def test_c22_a_run_that_kills_its_worker_each_time_fails_with_the_story():
+    run = InMemory(agent(), max_turns=50)
+    for _ in range(5):
+        run.crash()
+    assert (run.state, run.run.error, run.run.used.turns) == ("failed", LOST, 5)
+
+
+def test_c22_a_model_call_that_was_lost_is_charged_so_that_crashes_end_at_the_limit():
+    run = InMemory(agent(), max_turns=3)
+    for _ in range(3):
+        run.crash()
+    run.settle()
+    assert (run.state, run.run.used.turns) == ("capped", 3)
+
+
+def test_c22_crashes_without_a_model_call_left_are_not_charged():
+    run = InMemory(agent(), max_turns=1)
+    run.asks(PAY)
+    run.ends(1)
+    run.crash()
+    assert run.run.used.turns == 1
+
+
+def test_c22_progress_between_crashes_resets_the_attempts_but_not_the_count():
+    run = InMemory(agent(), max_turns=6)
+    for number in range(1, 4):
+        run.crash()
+        run.asks(PAY)
+        run.ends(number)
+        assert run.run.attempt == 1
+    run.settle()
+    assert (run.state, run.run.used.turns) == ("capped", 6)
+
+
+def test_a_last_attempt_that_is_lost_closes_its_calls():
+    run = InMemory(agent())
+    run.asks(PAY, ("look", {"q": "a"}))
+    for _ in range(4):
+        run.snapshot.run = run.run._replace(attempt=run.run.attempt + 1)
+    run.crash()
+    assert (run.state, run.statuses) == ("failed", ["unknown", "unknown"])
+    run.resume()
+    assert problems(run.snapshot.transcript) == []
+
+
+def test_a_driver_lost_while_it_was_letting_a_question_expire():
+    run = parked()
+    run.now = NOW + timedelta(days=7)
+    run.claim()  # as a worker does with an expired question
+    run.crash()  # and is killed before it has recorded anything
+    run.settle()
+    assert (run.state, run.statuses) == ("awaiting_model", ["denied"])
+
+
+def test_a_driver_interrupted_while_it_was_letting_a_question_expire():
+    run = parked()
+    run.now = NOW + timedelta(days=7)
+    run.claim()
+    run.apply(interrupt(run.snapshot, "SIGTERM", run.now))
+    run.claim()
+    run.settle()
+    assert (run.state, run.statuses) == ("awaiting_model", ["denied"])
+
+
+def test_a_driver_lost_there_after_the_clock_was_set_back():  # C19
+    run = parked()
+    run.claim()
+    run.apply(take_over(run.snapshot, LOST, NOW, POLICY, None))
+    assert (run.state, run.run.owner, len(run.open)) == ("awaiting_approval", None, 1)
+    assert run.run.not_before == NOW + timedelta(days=7)
+
+
+def test_an_interrupted_driver_gives_the_run_back_without_using_up_an_attempt():
+    run = InMemory(agent())
+    change = run.apply(interrupt(run.snapshot, "SIGTERM", NOW))
+    assert (change.trigger, change.error.message) == ("retry", "The process was stopped (SIGTERM).")
+    assert (run.run.attempt, run.run.owner, run.run.not_before, run.run.used.turns) == (
+        1,
+        None,
+        None,
+        1,
+    )
+
+
+def test_the_story_of_a_lost_worker():
+    run = InMemory(agent())
+    run.snapshot.run = run.run._replace(state=State.DISPATCHING, attempt=2)
+    fault = lost_worker(run.snapshot, RetryPolicy(attempts=3))
+    assert fault.type == "worker_lost"
+    assert "lost in dispatching (attempt 2 of 3)" in fault.message

@@ -1,0 +1,176 @@
+"""E09: a model that repeats itself is told so, and then stopped; one that waits for news is not."""
+
+import pytest
+
+from stepwell.machine import State, Trigger
+from stepwell.messages import Reply
+from stepwell.pipeline import Answer, Call, Pipeline
+from stepwell.rules.decide import AskModel, RunCalls
+from stepwell.state.inbox import InboxEntry, InboxKind
+from stepwell.workflow import Limits
+from tests.in_memory import InMemory, agent
+
+
+def begun(**limits):
+    return InMemory(agent(limits=Limits(**{"max_turns": 30} | limits)))
+
+
+def asks(run, *calls, result="same"):
+    """One reply's calls, and what each of them comes to; the outcomes as the model reads them."""
+    run.asks(*calls)
+    while isinstance(command := run.settle(), RunCalls):
+        number = command.calls[0].number
+        run.ends(number, result)
+    return [call.outcome for call in run.calls]
+
+
+def look(q="a"):
+    return ("look", {"q": q})
+
+
+def hints(outcomes):
+    return ["repeated" in outcome for outcome in outcomes]
+
+
+def test_the_third_time_is_answered_with_a_hint_and_the_fourth_is_the_last():
+    run = begun()
+    assert [asks(run, look()) for _ in range(2)] == [[{"ok": True, "result": "same"}]] * 2
+    [third] = asks(run, look())
+    assert third == {
+        "ok": True,
+        "result": "same",
+        "repeated": "The same call came to the same 3 times in a row. Do something else.",
+    }
+    assert run.state is State.AWAITING_MODEL
+    asks(run, look())
+    assert (run.state, run.run.error.type) == (State.CAPPED, "repeated_call")
+    assert run.run.answer == (
+        "Stopped unfinished: look was called 4 times in a row with the same arguments, "
+        "and came to the same each time."
+    )
+    assert run.run.used.tool_calls == 4
+
+
+def test_the_model_is_shown_the_hint():
+    run = begun()
+    for _ in range(3):
+        asks(run, look())
+    assert '"repeated":"The same call' in run.snapshot.transcript[-1].text
+
+
+@pytest.mark.parametrize(("most", "runs"), [(1, 2), (2, 3), (5, 6)])
+def test_how_often_is_a_setting(most, runs):
+    run = begun(max_repeats=most)
+    for times in range(1, runs + 1):
+        assert run.state is State.AWAITING_MODEL, times
+        asks(run, look())
+    assert run.state is State.CAPPED
+
+
+def test_the_order_of_keys_makes_no_other_call():
+    run = begun()
+    for arguments in ('{"key":"k","value":1}', {"value": 1, "key": "k"}) * 2:
+        outcome = asks(run, ("put", arguments))
+    assert run.state is State.CAPPED
+    assert not hints(outcome)[0]
+
+
+def test_polling_with_results_that_change_goes_on():
+    run = begun()
+    for percent in range(20):
+        assert not any(hints(asks(run, look(), result=f"{percent} %")))
+    assert isinstance(run.command(), AskModel)
+
+
+def test_polling_that_stands_still_for_a_while_starts_counting_afresh():
+    run = begun()
+    for result in ["0 %", "0 %", "50 %", "50 %", "100 %"]:
+        assert hints(asks(run, look(), result=result)) == [False]
+
+
+@pytest.mark.parametrize("other", [look("b"), ("put", {"key": "a"})])
+def test_a_second_request_after_another_one_is_legitimate(other):
+    run = begun()
+    for call in (look(), other) * 6:
+        assert not any(hints(asks(run, call)))
+    assert isinstance(run.command(), AskModel)
+
+
+def test_alternating_calls_end_at_the_limits_that_hold_anyway():
+    run = begun(max_turns=9)
+    turns = 0
+    while run.state is State.AWAITING_MODEL and isinstance(run.settle(), AskModel):
+        asks(run, look("ab"[turns % 2]))
+        turns += 1
+    assert (turns, run.state, run.run.error.type) == (9, State.CAPPED, "max_turns")
+
+
+def test_a_batch_is_the_same_only_as_a_whole():
+    run = begun()
+    for q in "abcdef":
+        assert hints(asks(run, look(), look(q))) == [False, False]
+    for _ in range(2):
+        asks(run, look("f"), look("f"))
+    assert hints(asks(run, look("f"), look("f"))) == [True, True]
+
+
+def test_an_answer_that_is_no_result_repeats_too():
+    run = begun()
+    for _ in range(4):
+        run.asks(("nobody", {}))
+        run.settle()
+    assert (run.state, run.run.error.type) == (State.CAPPED, "repeated_call")
+
+
+def test_a_denied_call_that_is_asked_for_again_and_again_ends():
+    run = begun()
+    for number in range(1, 5):
+        run.asks(("wire", {"amount": 1}))
+        run.settle()
+        run.deny(number, "No.")
+        run.settle()
+    assert (run.state, run.run.error.type) == (State.CAPPED, "repeated_call")
+
+
+def test_who_is_told_something_new_may_ask_for_the_same_again():
+    run = begun()
+    for number in range(1, 8):
+        asks(run, look())
+        said = InboxEntry(number=number, kind=InboxKind.MESSAGE, text="Look again.")
+        run.snapshot.inbox = (said,)
+        run.settle()
+        assert run.history[-1].trigger is Trigger.DELIVER
+    assert isinstance(run.command(), AskModel)
+
+
+def test_a_crash_between_does_not_start_the_count_afresh():
+    run = begun()
+    for _ in range(3):
+        asks(run, look())
+        run.crash()
+    asks(run, look())
+    assert run.state is State.CAPPED
+
+
+def test_a_person_may_let_it_try_once_more():
+    run = begun()
+    for _ in range(4):
+        asks(run, look())
+    run.resume()
+    assert isinstance(run.settle(), AskModel)
+    asks(run, look())
+    assert (run.state, run.run.error.type) == (State.CAPPED, "repeated_call")
+    run.resume()
+    run.says(Reply("Enough."))
+    assert run.state is State.DONE
+
+
+def test_a_pipeline_s_plan_may_ask_as_often_as_it_likes():
+    def plan(text, steps):
+        return Answer("done") if len(steps) == 9 else Call("look", q="a")
+
+    run = InMemory(Pipeline("w", plan=plan, tools=agent().tools))
+    while isinstance(command := run.settle(), RunCalls):
+        run.ends(command.calls[0].number, "pending")
+    assert (run.state, run.run.answer) == (State.DONE, "done")
+    assert all(set(call.outcome) == {"ok", "result"} for call in run.calls)

@@ -1,0 +1,212 @@
+"""Secrets: never stored, never logged; and what becomes of a call whose arguments held one."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from freezegun import freeze_time
+
+from stepwell import Decision, Reply, ToolContext, Verdict, clock, tool
+from stepwell.errors import ConfigurationError
+from stepwell.messages import Usage
+from stepwell.rules.change import Change
+from stepwell.rules.mask import MASKED, Mask, masking
+from stepwell.rules.starting import Start, start
+from stepwell.settings import Settings, load
+from stepwell.workflow import Agent
+from tests.engines import lose, opened
+
+CARD = "4111111111111111"
+KEY = "sk-a-key-of-a-provider"
+PATTERNS = [r"\b\d{16}\b"]
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+def settings(**more):
+    return Settings(retry_base=0, synchronous="off", mask=PATTERNS, **more)
+
+
+class Shop:
+    """Tools that are told secrets, and say them."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    @tool
+    def charge(self, card: str, context: ToolContext) -> dict[str, str]:
+        """Charge a card."""
+        self.told.append(card)
+        context.notes.add(f"charged {card}")
+        return {"card": card, "key": KEY}
+
+    @tool(read_only=True)
+    def check(self, card: str) -> str:
+        """Look a card up."""
+        self.told.append(card)
+        raise ValueError(f"{card} is not known")
+
+    @tool(read_only=True)
+    def long(self) -> str:
+        """Say a lot."""
+        return f"{CARD} " * 3000
+
+    @tool(requires_approval=True)
+    def refund(self, card: str) -> str:
+        """Give money back."""
+        self.told.append(card)
+        return f"to {card}"
+
+    @property
+    def tools(self):
+        return [self.charge, self.check, self.long, self.refund]
+
+
+def bytes_of(file: Path) -> bytes:
+    return b"".join(each.read_bytes() for each in file.parent.iterdir())
+
+
+def test_nothing_secret_reaches_the_file_while_tools_get_it_whole(file: Path) -> None:
+    shop = Shop()
+    calls = [("charge", {"card": CARD}), ("check", {"card": CARD}), ("long", {})]
+    reply = Reply(
+        f"I charge {CARD}.", calls, reasoning=f"It is {CARD}, with {KEY}.", raw={"said": [CARD]}
+    )
+    replies = [reply, Reply(f"Charged {CARD} with {KEY}.", usage=Usage(1, 0, 1))]
+    with opened(file, *replies, tools=shop.tools, settings=settings()) as engine:
+        run = engine.run("w", f"Charge {CARD} please.", user="ann")
+        [_, shown] = engine.workflows["w"].model.requests
+        assert CARD.encode() not in bytes_of(file)  # not in the log either
+        assert KEY.encode() not in bytes_of(file)
+    assert shop.told == [CARD, CARD]
+    assert CARD in shown[1].text  # the process that heard it still knows
+    assert run.input == f"Charge {MASKED} please."
+    assert run.answer == f"Charged {MASKED} with {MASKED}."
+    assert run.calls[0].arguments == {"card": MASKED}
+    assert run.calls[0].outcome == {"ok": True, "result": {"card": MASKED, "key": MASKED}}
+    assert MASKED in run.calls[1].outcome["error"]["message"]
+    assert run.calls[2].full_result.startswith(f"{MASKED} {MASKED} ")
+    assert CARD.encode() not in bytes_of(file)
+
+
+def test_a_call_that_waited_is_not_run_without_its_secret(file: Path) -> None:
+    shop = Shop()
+    replies = [Reply(calls=[("refund", {"card": CARD})]), Reply("Done.")]
+    with opened(file, *replies, tools=shop.tools, settings=settings()) as engine:
+        parked = engine.run("w", "Go.")
+        [question] = engine.approvals()
+        assert question.arguments == {"card": MASKED}
+        engine.approve(question.id)
+        run = engine.resume(parked.id)
+        assert (run.state, run.calls[0].status) == ("done", "error")
+        assert run.calls[0].outcome["error"]["type"] == "masked_arguments"
+        assert "not stored" in run.calls[0].outcome["error"]["message"]
+        # what a person puts in its place is whole, unless it is a secret again
+        other = engine.run("w", "Go.")
+        engine.approve(other.id, edit={"card": "the usual one"})
+        assert engine.resume(other.id).calls[0].status == "ok"
+        third = engine.run("w", "Go.")
+        engine.approve(third.id, edit={"card": CARD})
+        assert engine.resume(third.id).calls[0].outcome["error"]["type"] == "masked_arguments"
+    assert shop.told == ["the usual one"]
+    assert CARD.encode() not in bytes_of(file)
+
+
+def test_a_lost_call_is_not_run_again_without_its_secret(file: Path) -> None:
+    shop = Shop()
+    calls = [("check", {"card": CARD}), ("charge", {"card": CARD})]
+    with (
+        freeze_time(clock.now(), ignore=["psutil"]) as frozen,
+        opened(file, Reply("x"), Reply("Done."), tools=shop.tools, settings=settings()) as engine,
+    ):
+        engine.submit("w", "Go.")
+        lose(engine, frozen, Reply(calls=calls))
+        run = engine.resume("last")
+        assert [(c.tool, c.status) for c in run.calls] == [
+            ("check", "error"),
+            ("charge", "in_doubt"),
+        ]
+        engine.decide(run.id, Decision(verdict=Verdict.APPROVE))
+        run = engine.resume("last")
+    assert run.calls[1].outcome["error"]["type"] == "masked_arguments"
+    assert (run.state, shop.told) == ("done", [])
+
+
+def test_what_people_say_is_masked_too(file: Path) -> None:
+    replies = [Reply(calls=[("refund", {"card": "x"})]), Reply("Done.")]
+    with opened(file, *replies, tools=Shop().tools, settings=settings()) as engine:
+        parked = engine.run("w", "Go.")
+        engine.deny(parked.id, reason=f"never to {CARD}")
+        engine.resume(parked.id)
+        fork = engine.fork(parked.id, 3, message=f"Use {CARD}.")
+        assert fork.messages[-2].text == f"Use {MASKED}."
+        again = [engine.run("w", f"{CARD}", key="k").id for _ in range(2)]
+        assert again[0] == again[1]  # the same input is the same, masked or not
+    assert CARD.encode() not in bytes_of(file)
+
+
+def test_no_log_line_holds_a_key(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("stepwell")
+    with opened(file, Reply("x"), settings=settings()):
+        log.warning("with %s", KEY)
+        try:
+            int(KEY)
+        except ValueError:
+            log.exception("It failed for %s.", CARD)
+    assert KEY not in caplog.text
+    assert CARD not in caplog.text
+    assert f"ValueError: invalid literal for int() with base 10: '{MASKED}'" in caplog.text
+    log.warning("later %s", KEY)
+    assert "later sk-" in caplog.text  # nobody's engine, nobody's mask
+
+
+def test_without_anything_to_mask_nothing_is_touched() -> None:
+    change: Change = start(Agent("w"), Start(id="1", input=CARD), clock.now())
+    assert Mask().change(change) is change
+    assert masking([], ["", "short"]).patterns == []
+
+
+def test_the_longer_of_two_keys_is_masked_whole() -> None:
+    mask = masking([], ["sk-12345", "sk-12345-and-more"])
+    assert mask.text("a sk-12345-and-more b sk-12345 c") == f"a {MASKED} b {MASKED} c"
+    assert mask.value({"sk-12345": [1, None, True, "x sk-12345"]}) == {
+        MASKED: [1, None, True, f"x {MASKED}"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [('["("]', "no regular expression"), ('["x*"]', "would mask everything"), ("(", "mask")],
+)
+def test_a_pattern_that_cannot_be_used_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STEPWELL_MASK", value)
+    with pytest.raises(ConfigurationError, match=said):
+        load()
+
+
+def test_keys_of_dotenv_are_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.stepwell]\nmask = ['a+']\n")
+    (tmp_path / ".env").write_text("ANTHROPIC_API_KEY=sk-of-dotenv\n")
+    monkeypatch.chdir(tmp_path)
+    assert load().secrets == [KEY, "sk-of-dotenv"]
+    assert load().mask == ["a+"]
+
+
+def test_what_came_too_late_is_masked(file: Path) -> None:
+    replies = [Reply(calls=[("check", {"card": "x"})]), Reply("Done.")]
+    with opened(file, *replies, tools=Shop().tools, settings=settings()) as engine:
+        run = engine.run("w", "Go.")
+        engine.store.keep_late(engine._number(run.id), 1, {"ok": True, "result": [CARD]})
+        late = engine.get(run.id).calls[0].late_outcome
+    assert late == {"ok": True, "result": [MASKED]}
