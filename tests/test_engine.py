@@ -2,11 +2,13 @@
 
 import json
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError, dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -37,8 +39,9 @@ from stepwell.errors import (
     UnknownRun,
     UnknownWorkflow,
 )
-from stepwell.messages import AssistantMessage, ToolMessage, Usage
+from stepwell.messages import AssistantMessage, ToolMessage, Usage, UserMessage
 from stepwell.rules.approval import decide_approval
+from stepwell.views.runs import RunDetail
 from tests.engines import AT_ONCE, Till, opened
 from tests.waiting import eventually
 
@@ -48,16 +51,16 @@ SLOW_DOWN = ProviderError("429", kind="rate_limited", retryable=True)
 
 
 @pytest.fixture
-def till():
+def till() -> Till:
     return Till()
 
 
 @pytest.fixture
-def make(tmp_path, till):
+def make(tmp_path: Path, till: Till) -> Iterator[Callable[..., Engine]]:
     """Opens engines on one file; they are closed when the test ends."""
     engines = []
 
-    def _make(*replies, **options):
+    def _make(*replies: Any, **options: Any) -> Engine:
         engine = opened(tmp_path / "runs.db", *replies, **{"tools": till.tools} | options)
         engines.append(engine)
         return engine
@@ -67,16 +70,16 @@ def make(tmp_path, till):
         engine.close()
 
 
-def triggers(engine, run):
+def triggers(engine: Engine, run: RunDetail) -> list[str]:
     return [entry.trigger for entry in engine.history(run.id)]
 
 
-def requests(engine):
+def requests(engine: Engine) -> list[list[UserMessage]]:
     """What the model was sent, request by request."""
     return engine.workflows["w"].model.requests
 
 
-def shown(engine):
+def shown(engine: Engine) -> dict[str, dict[str, Any]]:
     """The results in the last request: id, outcome."""
     return {m.call: json.loads(m.text) for m in requests(engine)[-1] if isinstance(m, ToolMessage)}
 
@@ -84,7 +87,7 @@ def shown(engine):
 # -- from start to end
 
 
-def test_a_run_is_driven_to_its_answer(make, till):
+def test_a_run_is_driven_to_its_answer(make: Callable[..., Engine], till: Till) -> None:
     usage = Usage(10, 4, 2, Decimal("0.0001"))
     engine = make(Reply("Wait.", calls=[PAY], usage=usage), Reply("Paid.", usage=usage))
     run = engine.run("w", "Pay one.", user="ann")
@@ -106,17 +109,19 @@ def test_a_run_is_driven_to_its_answer(make, till):
     ]
 
 
-def test_what_is_shown_of_a_run_does_not_change(make):
+def test_what_is_shown_of_a_run_does_not_change(make: Callable[..., Engine]) -> None:
     with pytest.raises(FrozenInstanceError):
         make(Reply("x")).run("w", "Go.").state = "failed"
 
 
-def test_two_rounds_cost_five_transitions(make):  # 2 N + 1
+def test_two_rounds_cost_five_transitions(make: Callable[..., Engine]) -> None:  # 2 N + 1
     engine = make(Reply(calls=[LOOK]), Reply(calls=[LOOK]), Reply("done"))
     assert len(engine.history(engine.run("w", "Go.").id)) == 1 + 5
 
 
-def test_submit_only_inserts_and_work_drives_whatever_is_due_the_oldest_first(make, till):
+def test_submit_only_inserts_and_work_drives_whatever_is_due_the_oldest_first(
+    make: Callable[..., Engine], till: Till
+) -> None:
     order = []
     engine = make(lambda request: order.append(request.transcript[0].text) or Reply("ok"))
     runs = [engine.submit("w", text) for text in ("a", "b", "c")]
@@ -126,7 +131,9 @@ def test_submit_only_inserts_and_work_drives_whatever_is_due_the_oldest_first(ma
     assert [engine.get(run.id).state for run in runs] == ["done"] * 3
 
 
-def test_every_transition_is_told_once_and_in_order_and_text_as_it_arrives(make):
+def test_every_transition_is_told_once_and_in_order_and_text_as_it_arrives(
+    make: Callable[..., Engine],
+) -> None:
     told, heard = [], []
     engine = make(Reply("Wait.", calls=[WIRE]), Reply("done"))
     run = engine.run("w", "Go.", on_transition=told.append, on_text=heard.append)
@@ -148,14 +155,20 @@ def test_every_transition_is_told_once_and_in_order_and_text_as_it_arrives(make)
         ("w", "Go.", {"model": "scripted:none.yaml"}, ConfigurationError),
     ],
 )
-def test_misuse_starts_nothing(make, workflow, text, options, error):
+def test_misuse_starts_nothing(
+    make: Callable[..., Engine],
+    workflow: str,
+    text: str,
+    options: dict[str, Any],
+    error: type[Exception],
+) -> None:
     engine = make(Reply("x"))
     with pytest.raises(error):
         engine.run(workflow, text, **options)
     assert engine.runs() == []
 
 
-def test_a_workflow_without_a_model(tmp_path):
+def test_a_workflow_without_a_model(tmp_path: Path) -> None:
     with (
         Engine(tmp_path / "runs.db", workflows=[Agent("w")], settings=AT_ONCE) as engine,
         pytest.raises(ConfigurationError, match="names no model"),
@@ -163,7 +176,9 @@ def test_a_workflow_without_a_model(tmp_path):
         engine.run("w", "Go.")
 
 
-def test_a_run_is_found_by_its_id_by_a_beginning_of_it_and_as_the_last(make):
+def test_a_run_is_found_by_its_id_by_a_beginning_of_it_and_as_the_last(
+    make: Callable[..., Engine],
+) -> None:
     engine = make(Reply("x"))
     first, last = engine.run("w", "a"), engine.run("w", "b")
     assert engine.get(first.id.lower()) == engine.get(first.id)
@@ -176,12 +191,14 @@ def test_a_run_is_found_by_its_id_by_a_beginning_of_it_and_as_the_last(make):
 
 
 @pytest.mark.parametrize("text", ["last", "", "7", "U", "0%", "no-such"])
-def test_a_run_that_does_not_exist(make, text):
+def test_a_run_that_does_not_exist(make: Callable[..., Engine], text: str) -> None:
     with pytest.raises(UnknownRun):
         make(Reply("x")).get(text)
 
 
-def test_a_beginning_that_means_several_runs_is_refused_with_their_ids(make):
+def test_a_beginning_that_means_several_runs_is_refused_with_their_ids(
+    make: Callable[..., Engine],
+) -> None:
     engine = make(Reply("x"))
     first, last = engine.run("w", "a"), engine.run("w", "b")
     with pytest.raises(UnknownRun, match=f"{last.id}, {first.id}"):
@@ -191,7 +208,7 @@ def test_a_beginning_that_means_several_runs_is_refused_with_their_ids(make):
 # -- keys
 
 
-def test_the_same_key_and_input_find_the_run_again(make, till):
+def test_the_same_key_and_input_find_the_run_again(make: Callable[..., Engine], till: Till) -> None:
     engine = make(Reply(calls=[PAY]), Reply("done"))
     first = engine.run("w", "Go.", key="k")
     assert engine.run("w", "Go.", key="k") == first
@@ -199,7 +216,7 @@ def test_the_same_key_and_input_find_the_run_again(make, till):
     assert (till.effects, len(engine.runs())) == (["paid 1"], 1)
 
 
-def test_the_same_key_with_another_input_is_a_conflict(make):
+def test_the_same_key_with_another_input_is_a_conflict(make: Callable[..., Engine]) -> None:
     engine = make(Reply("x"))
     engine.run("w", "Go.", key="k")
     with pytest.raises(KeyConflict, match="another input"):
@@ -207,14 +224,14 @@ def test_the_same_key_with_another_input_is_a_conflict(make):
     assert len(engine.runs()) == 1
 
 
-def test_a_key_belongs_to_one_workflow(tmp_path):
+def test_a_key_belongs_to_one_workflow(tmp_path: Path) -> None:
     workflows = [Agent(name, model=ScriptedModel([Reply(name)])) for name in ("v", "w")]
     with Engine(tmp_path / "runs.db", workflows=workflows, settings=AT_ONCE) as engine:
         assert engine.run("v", "Go.", key="k").answer == "v"
         assert engine.run("w", "Go.", key="k").answer == "w"
 
 
-def test_a_live_run_with_this_key_is_driven_on(make, till):
+def test_a_live_run_with_this_key_is_driven_on(make: Callable[..., Engine], till: Till) -> None:
     engine = make(Reply(calls=[WIRE]), Reply("done"))
     parked = engine.run("w", "Go.", key="k")
     assert engine.run("w", "Go.", key="k").id == parked.id
@@ -224,7 +241,7 @@ def test_a_live_run_with_this_key_is_driven_on(make, till):
     assert till.effects == ["wired 1"]
 
 
-def test_a_run_that_somebody_drives_is_followed(make):
+def test_a_run_that_somebody_drives_is_followed(make: Callable[..., Engine]) -> None:
     begun, go = threading.Event(), threading.Event()
 
     @tool
@@ -237,7 +254,7 @@ def test_a_run_that_somebody_drives_is_followed(make):
     engine = make(Reply(calls=[("hold", {})]), Reply("done"), tools=[hold])
     ended, told = [], []
 
-    def start(**options):
+    def start(**options: Any) -> None:
         ended.append(engine.run("w", "Go.", key="k", **options))
 
     driver = threading.Thread(target=start)
@@ -261,7 +278,9 @@ def test_a_run_that_somebody_drives_is_followed(make):
 # -- approvals
 
 
-def test_a_run_parks_with_its_question_and_holds_no_process(make, till):
+def test_a_run_parks_with_its_question_and_holds_no_process(
+    make: Callable[..., Engine], till: Till
+) -> None:
     engine = make(Reply("I will wire.", calls=[("wire", {"amount": 900})], reasoning="Hm."))
     run = engine.run("w", "Go.")
     assert (run.state, run.owner, till.effects) == ("awaiting_approval", None, [])
@@ -279,7 +298,9 @@ def test_a_run_parks_with_its_question_and_holds_no_process(make, till):
 
 
 @pytest.mark.parametrize("by_run", [True, False])
-def test_approved_it_runs_once_with_the_call_s_own_key(make, till, by_run):
+def test_approved_it_runs_once_with_the_call_s_own_key(
+    make: Callable[..., Engine], till: Till, by_run: bool
+) -> None:
     engine = make(Reply(calls=[WIRE]), Reply("done"))
     run = engine.run("w", "Go.")
     decided = engine.approve(run.id if by_run else f"{run.id}-q1", by="ann")
@@ -290,7 +311,7 @@ def test_approved_it_runs_once_with_the_call_s_own_key(make, till, by_run):
     assert by["decided"] == "ann"
 
 
-def test_a_worker_goes_on_after_a_decision(make, till):
+def test_a_worker_goes_on_after_a_decision(make: Callable[..., Engine], till: Till) -> None:
     engine = make(Reply(calls=[WIRE]), Reply("done"))
     run = engine.submit("w", "Go.")
     engine.work(until_idle=True)
@@ -299,7 +320,9 @@ def test_a_worker_goes_on_after_a_decision(make, till):
     assert (engine.get(run.id).state, till.effects) == ("done", ["wired 1"])
 
 
-def test_an_edit_runs_under_the_same_key_and_the_model_reads_what_ran(make, till):
+def test_an_edit_runs_under_the_same_key_and_the_model_reads_what_ran(
+    make: Callable[..., Engine], till: Till
+) -> None:
     engine = make(Reply(calls=[("wire", {"amount": 900})]), Reply("done"))
     run = engine.run("w", "Go.")
     assert engine.approve(run.id, edit={"amount": 90}).arguments == {"amount": 90}
@@ -312,7 +335,7 @@ def test_an_edit_runs_under_the_same_key_and_the_model_reads_what_ran(make, till
     assert shown(engine)["call_1"]["edited_arguments"] == {"amount": 90}
 
 
-def test_an_invalid_edit_changes_nothing(make):
+def test_an_invalid_edit_changes_nothing(make: Callable[..., Engine]) -> None:
     engine = make(Reply(calls=[WIRE]), Reply("done"))
     run = engine.run("w", "Go.")
     with pytest.raises(InvalidDecision, match="should be a valid integer"):
@@ -321,7 +344,7 @@ def test_an_invalid_edit_changes_nothing(make):
     assert engine.approvals()[0].status == "pending"
 
 
-def test_denied_the_model_reads_why(make, till):
+def test_denied_the_model_reads_why(make: Callable[..., Engine], till: Till) -> None:
     engine = make(Reply(calls=[WIRE]), Reply("Then not."))
     run = engine.run("w", "Go.")
     engine.deny(run.id, by="ann", reason="Too much.")
@@ -330,7 +353,7 @@ def test_denied_the_model_reads_why(make, till):
     assert "Too much." in shown(engine)["call_1"]["error"]["message"]
 
 
-def test_all_of_this_tool_is_asked_about_no_more(make, till):
+def test_all_of_this_tool_is_asked_about_no_more(make: Callable[..., Engine], till: Till) -> None:
     engine = make(Reply(calls=[WIRE, WIRE]), Reply(calls=[WIRE]), Reply("done"))
     run = engine.run("w", "Go.")
     engine.approve(f"{run.id}-q2", all_of_tool=True)
@@ -340,7 +363,9 @@ def test_all_of_this_tool_is_asked_about_no_more(make, till):
     assert engine.run("w", "Another run.").state == "awaiting_approval"
 
 
-def test_c08_decisions_in_any_order_reach_the_call_they_name(make, till):
+def test_c08_decisions_in_any_order_reach_the_call_they_name(
+    make: Callable[..., Engine], till: Till
+) -> None:
     calls = [ToolCall("wire", {"amount": n}, f"k{n}") for n in (1, 9999, 7)]
     engine, other = make(Reply(calls=calls), Reply("done")), make(Reply("x"))
     run = engine.run("w", "Go.")
@@ -361,7 +386,9 @@ def test_c08_decisions_in_any_order_reach_the_call_they_name(make, till):
 
 
 @pytest.mark.parametrize("again", ["approve", "deny"])
-def test_c09_a_second_answer_is_refused_and_names_the_first(make, again):
+def test_c09_a_second_answer_is_refused_and_names_the_first(
+    make: Callable[..., Engine], again: str
+) -> None:
     engine = make(Reply(calls=[WIRE]), Reply("done"))
     run = engine.run("w", "Go.")
     engine.approve(f"{run.id}-q1", by="ann")
@@ -371,7 +398,9 @@ def test_c09_a_second_answer_is_refused_and_names_the_first(make, again):
     assert len(engine.history(run.id)) == seq
 
 
-def test_c09_of_two_people_who_answer_in_the_same_millisecond_one_is_told(make):
+def test_c09_of_two_people_who_answer_in_the_same_millisecond_one_is_told(
+    make: Callable[..., Engine],
+) -> None:
     engine = make(Reply(calls=[WIRE, WIRE]))
     number = 1
     with freeze_time(NOW):
@@ -388,14 +417,16 @@ def test_c09_of_two_people_who_answer_in_the_same_millisecond_one_is_told(make):
     assert engine.get("last").approvals[0].status == "approved"
 
 
-def test_c09_an_approval_is_used_once_however_the_next_model_call_fails(make, till):
+def test_c09_an_approval_is_used_once_however_the_next_model_call_fails(
+    make: Callable[..., Engine], till: Till
+) -> None:
     engine = make(Reply(calls=[WIRE]), SLOW_DOWN, SLOW_DOWN, Reply("done"))
     run = engine.run("w", "Go.", approve=lambda _question: True)
     assert (run.state, till.effects) == ("done", ["wired 1"])
     assert triggers(engine, run).count("retry") == 2
 
 
-def test_an_expired_question_counts_as_denied(make, till):
+def test_an_expired_question_counts_as_denied(make: Callable[..., Engine], till: Till) -> None:
     with freeze_time(NOW) as frozen:
         engine = make(Reply(calls=[WIRE]), Reply("Nobody agreed."))
         run = engine.run("w", "Go.")
@@ -423,7 +454,13 @@ CALLBACKS = {
 
 
 @pytest.mark.parametrize(("decider", "state", "effects"), CALLBACKS.values(), ids=CALLBACKS)
-def test_a_function_may_decide(make, till, decider, state, effects):
+def test_a_function_may_decide(
+    make: Callable[..., Engine],
+    till: Till,
+    decider: Callable[..., Any],
+    state: str,
+    effects: list[str],
+) -> None:
     engine = make(Reply(calls=[WIRE]), Reply("done"))
     run = engine.run("w", "Go.", approve=decider)
     assert (run.state, till.effects) == (state, effects)
@@ -434,7 +471,9 @@ def test_a_function_may_decide(make, till, decider, state, effects):
 @pytest.mark.parametrize(
     ("policy", "effects", "status"), [("all", ["wired 1"], "ok"), ("deny", [], "denied")]
 )
-def test_a_policy_decides_without_a_question(make, till, policy, effects, status):
+def test_a_policy_decides_without_a_question(
+    make: Callable[..., Engine], till: Till, policy: str, effects: list[str], status: str
+) -> None:
     engine = make(Reply(calls=[WIRE]), Reply("done"))
     run = engine.run("w", "Go.", approve=policy)
     assert (run.state, till.effects, run.approvals) == ("done", effects, ())
@@ -444,7 +483,7 @@ def test_a_policy_decides_without_a_question(make, till, policy, effects, status
 # -- limits
 
 
-def test_a_limit_caps_and_a_raise_goes_on(make, till):
+def test_a_limit_caps_and_a_raise_goes_on(make: Callable[..., Engine], till: Till) -> None:
     engine = make(Reply(calls=[PAY]), Reply(calls=[PAY]), Reply("done"))
     run = engine.run("w", "Go.", max_turns=1)
     assert (run.state, run.error["type"]) == ("capped", "max_turns")
@@ -457,7 +496,7 @@ def test_a_limit_caps_and_a_raise_goes_on(make, till):
     assert [e.by for e in engine.history(run.id) if e.trigger == "top_up"] == [None, "ann"]
 
 
-def test_the_limit_of_tool_calls(make, till):
+def test_the_limit_of_tool_calls(make: Callable[..., Engine], till: Till) -> None:
     engine = make(Reply(calls=[PAY, PAY, PAY]), Reply("done"))
     run = engine.run("w", "Go.", max_tool_calls=2)
     assert (run.state, [c.status for c in run.calls]) == ("capped", ["ok", "ok", "not_run"])
@@ -465,7 +504,7 @@ def test_the_limit_of_tool_calls(make, till):
     assert till.effects == ["paid 1", "paid 1"]
 
 
-def test_no_model_call_is_made_beyond_the_limit(make):
+def test_no_model_call_is_made_beyond_the_limit(make: Callable[..., Engine]) -> None:
     engine = make(Reply(calls=[LOOK]))
     assert engine.run("w", "Go.", max_turns=4).used.turns == 4
     assert len(requests(engine)) == 4
@@ -476,7 +515,7 @@ def test_no_model_call_is_made_beyond_the_limit(make):
 # -- the end at a person's wish, and after failures
 
 
-def test_a_waiting_run_is_cancelled_at_once(make, till):
+def test_a_waiting_run_is_cancelled_at_once(make: Callable[..., Engine], till: Till) -> None:
     engine = make(Reply(calls=[WIRE]))
     run = engine.run("w", "Go.")
     cancelled = engine.cancel(run.id, by="ann")
@@ -489,7 +528,7 @@ def test_a_waiting_run_is_cancelled_at_once(make, till):
         engine.resume(run.id)
 
 
-def test_a_run_that_has_ended_is_not_cancelled(make):
+def test_a_run_that_has_ended_is_not_cancelled(make: Callable[..., Engine]) -> None:
     engine = make(Reply("done"))
     run = engine.run("w", "Go.")
     with pytest.raises(RunNotResumable, match="done already"):
@@ -497,7 +536,9 @@ def test_a_run_that_has_ended_is_not_cancelled(make):
     assert engine.get(run.id) == run
 
 
-def test_a_driven_run_is_cancelled_by_its_driver_before_the_next_effect(make):
+def test_a_driven_run_is_cancelled_by_its_driver_before_the_next_effect(
+    make: Callable[..., Engine],
+) -> None:
     begun, go, effects = threading.Event(), threading.Event(), []
 
     @tool
@@ -523,7 +564,7 @@ def test_a_driven_run_is_cancelled_by_its_driver_before_the_next_effect(make):
     assert len(requests(engine)) == 1
 
 
-def test_a_failed_run_is_resumed_with_what_it_had(make, till):
+def test_a_failed_run_is_resumed_with_what_it_had(make: Callable[..., Engine], till: Till) -> None:
     broken = ProviderError("401", kind="authentication")
     engine = make(Reply(calls=[PAY]), broken, Reply("done"))
     run = engine.run("w", "Go.")
@@ -534,7 +575,7 @@ def test_a_failed_run_is_resumed_with_what_it_had(make, till):
     assert till.effects == ["paid 1"]
 
 
-def test_a_finished_run_is_resumed_to_its_answer(make):
+def test_a_finished_run_is_resumed_to_its_answer(make: Callable[..., Engine]) -> None:
     engine = make(Reply("done"))
     run = engine.run("w", "Go.")
     assert engine.resume(run.id) == run
@@ -545,7 +586,7 @@ def test_a_finished_run_is_resumed_to_its_answer(make):
 # -- what models and tools send (A03, A15, B01, B04, B06, B14, E04, E08)
 
 
-def test_a03_one_failure_of_three(make, till):
+def test_a03_one_failure_of_three(make: Callable[..., Engine], till: Till) -> None:
     calls = [
         ToolCall("look", {"q": "a"}, "p1"),
         ToolCall("fail", {"text": "403"}, "p2"),
@@ -564,7 +605,9 @@ def test_a03_one_failure_of_three(make, till):
     "text",
     ['{"output":"[execution interrupted - user stop]"}', "It was interrupted, and a person found"],
 )
-def test_a15_a_result_that_quotes_a_marker_is_a_result(make, text):
+def test_a15_a_result_that_quotes_a_marker_is_a_result(
+    make: Callable[..., Engine], text: str
+) -> None:
     @tool
     def read() -> str:
         """Read."""
@@ -575,7 +618,7 @@ def test_a15_a_result_that_quotes_a_marker_is_a_result(make, text):
     assert (run.calls[0].status, shown(engine)["call_1"]["result"]) == ("ok", text)
 
 
-def test_e08_bad_calls_never_stop_the_run(make, till):
+def test_e08_bad_calls_never_stop_the_run(make: Callable[..., Engine], till: Till) -> None:
     bad = [
         ("get_wether", {}),
         ("", {}),
@@ -590,7 +633,7 @@ def test_e08_bad_calls_never_stop_the_run(make, till):
     assert [c.status for c in run.calls] == ["error"] * 6 + ["ok"]
 
 
-def test_e08_errors_for_ever_are_bounded(make):
+def test_e08_errors_for_ever_are_bounded(make: Callable[..., Engine]) -> None:
     engine = make(Reply(calls=[("nothing", {})]))
     run = engine.run("w", "Go.")
     assert (run.state, run.used.turns, run.used.tool_calls) == ("capped", 4, 4)
@@ -605,7 +648,9 @@ TEXTS = {
 }
 
 
-def test_b04_text_that_cannot_be_stored_does_not_poison_the_run(make):
+def test_b04_text_that_cannot_be_stored_does_not_poison_the_run(
+    make: Callable[..., Engine],
+) -> None:
     texts = list(TEXTS)
 
     @tool
@@ -639,7 +684,7 @@ class Model(BaseModel):
     n: Decimal
 
 
-def itself():
+def itself() -> list[list[list[Any]]]:
     found = []
     found.append(found)
     return found
@@ -668,7 +713,9 @@ VALUES = {
 }
 
 
-def test_b06_whatever_a_tool_returns_the_run_goes_on_and_the_effect_is_recorded(make):
+def test_b06_whatever_a_tool_returns_the_run_goes_on_and_the_effect_is_recorded(
+    make: Callable[..., Engine],
+) -> None:
     names, run_once = list(VALUES), []
 
     @tool
@@ -693,7 +740,9 @@ def test_b06_whatever_a_tool_returns_the_run_goes_on_and_the_effect_is_recorded(
             assert (name, call.status, outcome.get("result")) == (name, "ok", expected)
 
 
-def test_b14_big_results_are_bounded_for_the_model_and_kept_whole_for_people(make):
+def test_b14_big_results_are_bounded_for_the_model_and_kept_whole_for_people(
+    make: Callable[..., Engine],
+) -> None:
     @tool(max_result=90_000)
     def big(n: int) -> str:
         """Return a lot."""
@@ -718,7 +767,9 @@ def test_b14_big_results_are_bounded_for_the_model_and_kept_whole_for_people(mak
     assert sum(map(len, of_one_batch)) < 102_000
 
 
-def test_e04_calls_without_ids_get_their_own_results(make, till):
+def test_e04_calls_without_ids_get_their_own_results(
+    make: Callable[..., Engine], till: Till
+) -> None:
     calls = [ToolCall("look", {"q": "a"}), ToolCall("look", '{"q": "b"}', "")]
     engine = make(Reply(calls=calls), Reply("done"))
     assert engine.run("w", "Go.").state == "done"
@@ -727,7 +778,9 @@ def test_e04_calls_without_ids_get_their_own_results(make, till):
     assert [results[c.id]["result"] for c in asked] == [f"about {c.arguments['q']}" for c in asked]
 
 
-def test_notes_are_kept_with_the_outcome_and_read_by_later_calls(make):
+def test_notes_are_kept_with_the_outcome_and_read_by_later_calls(
+    make: Callable[..., Engine],
+) -> None:
     seen = []
 
     @tool

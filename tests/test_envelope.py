@@ -11,6 +11,7 @@ from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -71,7 +72,7 @@ class Masked(BaseModel):
 Point = namedtuple("Point", "x y")  # noqa: PYI024
 
 
-def test_envelopes_have_one_form():
+def test_envelopes_have_one_form() -> None:
     assert success([1]) == {"ok": True, "result": [1]}
     assert failure("timeout", "too slow") == {
         "ok": False,
@@ -92,18 +93,18 @@ def test_envelopes_have_one_form():
         (json.loads('"\\ud83d x"'), "\ufffd x"),
     ],
 )
-def test_clean_replaces_what_cannot_be_kept(text, expected):
+def test_clean_replaces_what_cannot_be_kept(text: str, expected: str) -> None:
     assert clean(text) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["", "plain", "\x1b[2J", "e\u0301 \u202e", "größe \U0001f600", "\uffff"]
 )
-def test_clean_leaves_other_text_alone(text):
+def test_clean_leaves_other_text_alone(text: str) -> None:
     assert clean(text) is text
 
 
-def test_clean_reaches_keys_and_nested_values_and_keeps_keys_apart():
+def test_clean_reaches_keys_and_nested_values_and_keeps_keys_apart() -> None:
     assert clean({"a\0": [{"b": "\ud800"}, 1, None]}) == {"a\u2400": [{"b": "\ufffd"}, 1, None]}
     assert clean(dict.fromkeys(["\ud800", "\ufffd"])) == {"\ufffd\ufffd": None, "\ufffd": None}
     assert clean(dict.fromkeys(["\ud800", "\udfff"])) == {"\ufffd": None, "\ufffd\ufffd": None}
@@ -111,7 +112,7 @@ def test_clean_reaches_keys_and_nested_values_and_keeps_keys_apart():
 
 @given(ANY_JSON)
 @settings(deadline=None)
-def test_clean_is_idempotent_and_gives_what_can_be_stored(value):
+def test_clean_is_idempotent_and_gives_what_can_be_stored(value: Any) -> None:
     once = clean(value)
     assert clean(once) == once
     text = dumps(once)
@@ -126,7 +127,7 @@ def storable(value: object) -> bool:
 
 @given(ANY_JSON.filter(storable))
 @settings(deadline=None)
-def test_jsonable_and_clean_do_not_change_json(value):
+def test_jsonable_and_clean_do_not_change_json(value: Any) -> None:
     assert dumps(clean(jsonable(value))) == dumps(value)
 
 
@@ -169,27 +170,27 @@ def test_jsonable_and_clean_do_not_change_json(value):
         ({"a": {"b": [Decimal(1)]}}, {"a": {"b": ["1"]}}),
     ],
 )
-def test_every_result_has_one_json_form(value, expected):
+def test_every_result_has_one_json_form(value: Any, expected: Any) -> None:
     result = jsonable(value)
     assert result == expected
     assert type(result) is type(expected)
     assert json.loads(dumps(result)) == expected
 
 
-def endless():
+def endless() -> list[list[list[Any]]]:
     inner: list[object] = []
     inner.append(inner)
     return inner
 
 
-def doubling():
+def doubling() -> list[list[list[Any]]]:
     value: list[object] = []
     for _ in range(60):
         value = [value, value]
     return value
 
 
-def nested(depth):
+def nested(depth: int) -> list[list[list[Any]]]:
     value: list[object] = []
     for _ in range(depth - 1):
         value = [value]
@@ -197,7 +198,7 @@ def nested(depth):
 
 
 class Grumpy(dict):
-    def items(self):
+    def items(self) -> None:
         raise RuntimeError("no")
 
 
@@ -225,24 +226,24 @@ class Closed(BaseModel):
         (Closed(thing=object()), "object"),
     ],
 )
-def test_what_has_no_json_form_is_named(value, reason):
+def test_what_has_no_json_form_is_named(value: Any, reason: str) -> None:
     with pytest.raises(Unserialisable) as raised:
         jsonable(value)
     assert str(raised.value) == f"result not serialisable: {reason}"
 
 
-def test_a_small_value_that_would_be_endless_is_refused():
+def test_a_small_value_that_would_be_endless_is_refused() -> None:
     with pytest.raises(Unserialisable, match="more than 2,000,000 values"):
         jsonable(doubling())
 
 
-def test_nesting_up_to_the_limit_and_shared_values_are_fine():
+def test_nesting_up_to_the_limit_and_shared_values_are_fine() -> None:
     assert jsonable(nested(MAX_DEPTH)) == nested(MAX_DEPTH)
     shared = {"a": 1}
     assert jsonable([shared, shared]) == [{"a": 1}, {"a": 1}]
 
 
-def test_json_is_compact_readable_and_strict():
+def test_json_is_compact_readable_and_strict() -> None:
     assert dumps({"b": "ä", "a": [1, 2]}) == '{"b":"ä","a":[1,2]}'
     assert canonical({"b": 1, "a": {"d": 1, "c": 2}}) == '{"a":{"c":2,"d":1},"b":1}'
     for write in (dumps, canonical):
@@ -250,7 +251,7 @@ def test_json_is_compact_readable_and_strict():
             write(float("nan"))
 
 
-def test_a_long_text_is_cut_and_says_how_much_is_missing():
+def test_a_long_text_is_cut_and_says_how_much_is_missing() -> None:
     text = "x" * 32_345
     short, full = cut(success(text), 20_000)
     assert full == text
@@ -261,7 +262,7 @@ def test_a_long_text_is_cut_and_says_how_much_is_missing():
     }
 
 
-def test_a_long_structure_is_cut_as_its_json():
+def test_a_long_structure_is_cut_as_its_json() -> None:
     rows = [{"n": n} for n in range(100)]
     whole = json.dumps(rows, separators=(",", ":"))
     short, full = cut(success(rows), 50)
@@ -273,13 +274,13 @@ def test_a_long_structure_is_cut_as_its_json():
 @pytest.mark.parametrize(
     "result", ["x" * 10, [1, 2, 3], None, "… [5 of 9 characters left out]"[:10]]
 )
-def test_what_fits_is_not_touched(result):
+def test_what_fits_is_not_touched(result: Any) -> None:
     envelope = success(result)
     assert cut(envelope, 10) == (envelope, None)
     assert cut(envelope, 10)[0] is envelope
 
 
-def test_a_long_error_message_is_cut_and_the_envelope_given_is_not_changed():
+def test_a_long_error_message_is_cut_and_the_envelope_given_is_not_changed() -> None:
     envelope = failure("ValueError", "y" * 30, "try less")
     short, full = cut(envelope, 10)
     assert full == "y" * 30
@@ -291,7 +292,7 @@ def test_a_long_error_message_is_cut_and_the_envelope_given_is_not_changed():
     assert envelope == failure("ValueError", "y" * 30, "try less")
 
 
-def test_a_result_that_quotes_an_envelope_or_a_note_is_data():
+def test_a_result_that_quotes_an_envelope_or_a_note_is_data() -> None:
     quoted = dumps(cut(success("x" * 30), 10)[0])
     marker = '{"output":"docs.txt:12: [execution interrupted - user stop]","exit_code":0}'
     for text in (quoted, marker):

@@ -7,6 +7,7 @@ is 3 tokens of text and 8 for the message: 11.
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,7 +24,7 @@ from stepwell.workflow import Limits, Summarising
 from tests.in_memory import NOW, InMemory, agent
 
 
-def cost(read, written):
+def cost(read: int, written: int) -> Decimal:
     return Decimal(3 * read + 15 * written) / 10**6
 
 
@@ -33,15 +34,15 @@ UNKNOWN = Offer(model=None, name="scripted:odd", terms=Terms())
 FIRST = Decimal("0.015033")
 
 
-def begun(offer=OFFER, workflow=None, **options):
+def begun(offer: Offer = OFFER, workflow: Any = None, **options: Any) -> InMemory:
     return InMemory(workflow or agent(), offer=offer, **options)
 
 
-def spends(dollars, **reply):
+def spends(dollars: str, **reply: Any) -> Reply:
     return Reply(**{"text": "done"} | reply, usage=Usage(20, 0, 10, Decimal(dollars)))
 
 
-def test_a_call_is_reserved_before_it_is_made():
+def test_a_call_is_reserved_before_it_is_made() -> None:
     run = begun(max_cost=Decimal(1))
     assert (run.run.reserved_turns, run.run.reserved_cost) == (1, 0)  # who starts it knows no price
     command = run.settle()
@@ -51,13 +52,13 @@ def test_a_call_is_reserved_before_it_is_made():
     assert command.request.max_output_tokens == 1000
 
 
-def test_nothing_is_reserved_where_nothing_is_limited():
+def test_nothing_is_reserved_where_nothing_is_limited() -> None:
     run = begun()
     assert isinstance(run.command(), AskModel)
     assert run.run.reserved_cost == 0
 
 
-def test_the_next_call_is_reserved_by_the_transition_that_leads_to_it():
+def test_the_next_call_is_reserved_by_the_transition_that_leads_to_it() -> None:
     run = begun(max_cost=Decimal(1))
     run.settle()
     run.says(spends("0.00021", text="", calls=[("look", {"q": "a"})]))
@@ -69,7 +70,7 @@ def test_the_next_call_is_reserved_by_the_transition_that_leads_to_it():
     assert isinstance(run.command(), AskModel)
 
 
-def test_a_reply_may_be_as_long_as_what_is_left_pays_for():
+def test_a_reply_may_be_as_long_as_what_is_left_pays_for() -> None:
     run = begun(max_cost=Decimal("0.0098"))
     command = run.settle()
     # 0.0098 - 0.000033 for reading leaves 0.009767, which is 651.1 tokens of 15 millionths.
@@ -77,7 +78,7 @@ def test_a_reply_may_be_as_long_as_what_is_left_pays_for():
     assert run.run.reserved_cost == Decimal("0.009798")
 
 
-def test_too_little_money_is_capped_before_the_call():
+def test_too_little_money_is_capped_before_the_call() -> None:
     run = begun(max_cost=Decimal("0.003"))  # 256 tokens are the shortest reply that is worth it
     assert isinstance(run.settle(), Finish)
     assert (run.state, run.run.used.turns, run.run.error.type) == (State.CAPPED, 0, "max_cost")
@@ -88,20 +89,20 @@ def test_too_little_money_is_capped_before_the_call():
 
 
 @pytest.mark.parametrize(("limit", "output"), [(5000, 1000), (1000, 989), (267, 256)])
-def test_tokens_that_are_left_bound_the_reply(limit, output):
+def test_tokens_that_are_left_bound_the_reply(limit: int, output: int) -> None:
     run = begun(max_tokens=limit)
     assert run.settle().request.max_output_tokens == output
     assert run.run.reserved_tokens == 11 + output
 
 
-def test_too_few_tokens_are_capped_before_the_call():
+def test_too_few_tokens_are_capped_before_the_call() -> None:
     run = begun(max_tokens=266)
     run.settle()
     assert (run.state, run.run.error.type) == (State.CAPPED, "max_tokens")
     assert "0 tokens were spent, and the next call takes 267 or more." in run.run.answer
 
 
-def test_what_was_reserved_is_spent_when_a_process_is_lost():  # C22
+def test_what_was_reserved_is_spent_when_a_process_is_lost() -> None:  # C22
     run = begun(max_cost=Decimal("0.05"))
     for times in (1, 2, 3):
         assert isinstance(run.settle(), AskModel)
@@ -116,7 +117,7 @@ def test_what_was_reserved_is_spent_when_a_process_is_lost():  # C22
     assert run.run.used.cost == 3 * FIRST + Decimal("0.004893")
 
 
-def test_c22_a_loop_of_crashes_and_resumes_ends_at_the_limit():
+def test_c22_a_loop_of_crashes_and_resumes_ends_at_the_limit() -> None:
     run = begun(max_turns=7, max_cost=Decimal(1))
     billed = 0
     for _ in range(20):
@@ -133,7 +134,7 @@ def test_c22_a_loop_of_crashes_and_resumes_ends_at_the_limit():
 @pytest.mark.parametrize(
     ("kind", "spent"), [("timeout", FIRST), ("stream_cut", FIRST), ("overloaded", 0)]
 )
-def test_a_failed_call_is_charged_where_its_provider_may_bill_it(kind, spent):
+def test_a_failed_call_is_charged_where_its_provider_may_bill_it(kind: str, spent: Any) -> None:
     run = begun(max_cost=Decimal(1))
     run.settle()
     failed = run.faults(kind=kind, retryable=True)
@@ -141,7 +142,7 @@ def test_a_failed_call_is_charged_where_its_provider_may_bill_it(kind, spent):
     assert (failed.usage.cost if failed.usage else 0) == spent
 
 
-def test_a_release_between_two_steps_is_not_charged():
+def test_a_release_between_two_steps_is_not_charged() -> None:
     run = begun(max_cost=Decimal(1))
     run.settle()
     run.claim()
@@ -149,7 +150,7 @@ def test_a_release_between_two_steps_is_not_charged():
     assert run.run.used.cost == 0
 
 
-def test_e06_an_unknown_price_is_no_price_of_nothing():
+def test_e06_an_unknown_price_is_no_price_of_nothing() -> None:
     run = begun(UNKNOWN, max_cost=Decimal(1))
     assert isinstance(run.settle(), Finish)
     assert (run.state, run.run.used.turns) == (State.CAPPED, 0)
@@ -161,11 +162,11 @@ def test_e06_an_unknown_price_is_no_price_of_nothing():
     assert isinstance(run.settle(), AskModel)
 
 
-def test_e06_an_unknown_price_matters_only_to_a_limit_of_cost():
+def test_e06_an_unknown_price_matters_only_to_a_limit_of_cost() -> None:
     assert isinstance(begun(UNKNOWN, max_tokens=5000).settle(), AskModel)
 
 
-def test_another_model_is_reserved_at_its_own_price():
+def test_another_model_is_reserved_at_its_own_price() -> None:
     run = begun(max_cost=Decimal(1))
     run.settle()
     run.snapshot.offer = replace(OFFER, terms=Terms(None, lambda r, w: 2 * cost(r, w)))
@@ -173,8 +174,8 @@ def test_another_model_is_reserved_at_its_own_price():
     assert run.run.reserved_cost == 2 * FIRST
 
 
-def test_a_pipeline_s_prompt_is_paid_for():
-    def plan(text, steps):
+def test_a_pipeline_s_prompt_is_paid_for() -> None:
+    def plan(text: str, steps: list[Any]) -> Ask:
         return Ask("word " * 600)
 
     run = begun(workflow=Pipeline("w", plan=plan), max_cost=Decimal(1))
@@ -183,7 +184,7 @@ def test_a_pipeline_s_prompt_is_paid_for():
     assert run.run.reserved_cost == Decimal("0.01806")
 
 
-def test_a_summary_is_reserved_at_the_price_of_who_writes_it_and_counted():
+def test_a_summary_is_reserved_at_the_price_of_who_writes_it_and_counted() -> None:
     dear = Terms(None, lambda read, written: 10 * cost(read, written))
     policy = Summarising(at=60, keep_turns=1, max_tokens=500)
     run = begun(
@@ -203,7 +204,7 @@ def test_a_summary_is_reserved_at_the_price_of_who_writes_it_and_counted():
     assert (run.run.used.cost, run.run.used.turns) == (Decimal("0.202"), 3)
 
 
-def test_a_lost_summary_is_charged():
+def test_a_lost_summary_is_charged() -> None:
     policy = Summarising(at=60, keep_turns=1)
     run = begun(workflow=agent(summarising=policy), max_cost=Decimal(1))
     for number in (1, 2):
@@ -217,7 +218,7 @@ def test_a_lost_summary_is_charged():
     assert run.run.used.cost == Decimal("0.002") + reserved
 
 
-def test_a_raise_goes_on_and_resets_nothing():
+def test_a_raise_goes_on_and_resets_nothing() -> None:
     run = begun(max_cost=Decimal("0.003"))
     run.settle()
     run.resume(max_cost="0.50")
@@ -227,13 +228,13 @@ def test_a_raise_goes_on_and_resets_nothing():
     assert run.run.used.cost == Decimal("0.5")
 
 
-def test_a_raise_of_a_limit_that_a_run_does_not_have_is_none():
+def test_a_raise_of_a_limit_that_a_run_does_not_have_is_none() -> None:
     run = begun(max_cost=Decimal("0.003"))
     run.settle()
     assert run.resume(max_tokens=500) is None
 
 
-def test_a_raise_reaches_a_live_run_through_its_inbox_exactly():
+def test_a_raise_reaches_a_live_run_through_its_inbox_exactly() -> None:
     run = begun(max_cost=Decimal("0.1"), max_tokens=5000)
     amounts = {"max_cost": "0.20", "max_tokens": 10}  # as they lie in the database
     run.snapshot.inbox = (InboxEntry(number=1, kind=InboxKind.TOP_UP, amounts=amounts),)
@@ -241,7 +242,7 @@ def test_a_raise_reaches_a_live_run_through_its_inbox_exactly():
     assert (run.run.max_cost, run.run.max_tokens) == (Decimal("0.30"), 5010)
 
 
-def test_time_counts_while_the_run_is_driven():
+def test_time_counts_while_the_run_is_driven() -> None:
     run = begun(max_seconds=60)
     run.now += timedelta(seconds=59)
     assert isinstance(run.command(), AskModel)
@@ -251,7 +252,7 @@ def test_time_counts_while_the_run_is_driven():
     assert run.run.active_ms == 60_000
 
 
-def test_waiting_for_a_person_or_a_worker_is_not_counted():
+def test_waiting_for_a_person_or_a_worker_is_not_counted() -> None:
     run = begun(max_seconds=60)
     run.now += timedelta(seconds=20)
     run.asks(("wire", {"amount": 1}))
@@ -268,7 +269,7 @@ def test_waiting_for_a_person_or_a_worker_is_not_counted():
     assert isinstance(run.command(), AskModel)
 
 
-def test_a_run_that_waited_in_the_queue_has_its_time_whole():
+def test_a_run_that_waited_in_the_queue_has_its_time_whole() -> None:
     run = begun(max_seconds=60)
     run.now += timedelta(hours=1)
     run.claim()
@@ -277,7 +278,7 @@ def test_a_run_that_waited_in_the_queue_has_its_time_whole():
     assert run.run.active_ms == 0
 
 
-def test_a_raise_of_time_goes_on():
+def test_a_raise_of_time_goes_on() -> None:
     run = begun(max_seconds=60)
     run.now += timedelta(seconds=60)
     run.settle()
@@ -286,7 +287,7 @@ def test_a_raise_of_time_goes_on():
     assert (run.run.max_seconds, run.run.active_ms) == (70, 60_000)
 
 
-def daily(today, **limits):
+def daily(today: Today, **limits: Any) -> InMemory:
     metered = replace(OFFER, is_metered="cost_per_day" in limits)
     run = begun(metered, agent(limits=Limits(**limits)))
     run.snapshot.today = today
@@ -294,7 +295,7 @@ def daily(today, **limits):
 
 
 @pytest.mark.parametrize(("spent", "goes_on"), [("0.984967", True), ("0.984968", False)])
-def test_a_day_s_cost_with_the_next_call_stays_within_its_limit(spent, goes_on):
+def test_a_day_s_cost_with_the_next_call_stays_within_its_limit(spent: str, goes_on: bool) -> None:
     run = daily(Today(before=0, cost=Decimal(spent)), cost_per_day=Decimal(1))
     assert isinstance(run.settle(), AskModel) is goes_on  # 0.984967 + 0.015033 = 1
     if not goes_on:
@@ -303,7 +304,7 @@ def test_a_day_s_cost_with_the_next_call_stays_within_its_limit(spent, goes_on):
         assert "the next call may take 0.015033 USD" in run.run.answer
 
 
-def test_what_a_day_s_other_runs_have_to_know_is_reserved():
+def test_what_a_day_s_other_runs_have_to_know_is_reserved() -> None:
     run = daily(Today(before=0, cost=Decimal(0)), cost_per_day=Decimal(1))
     run.settle()
     assert run.run.reserved_cost == FIRST
@@ -311,7 +312,7 @@ def test_what_a_day_s_other_runs_have_to_know_is_reserved():
     assert run.run.used.cost == FIRST
 
 
-def test_a_day_s_cost_needs_a_price():
+def test_a_day_s_cost_needs_a_price() -> None:
     run = begun(replace(UNKNOWN, is_metered=True), agent(limits=Limits(cost_per_day=1)))
     run.snapshot.today = Today(before=0, cost=Decimal(0))
     run.settle()
@@ -319,12 +320,12 @@ def test_a_day_s_cost_needs_a_price():
 
 
 @pytest.mark.parametrize(("before", "goes_on"), [(1, True), (2, False)])
-def test_so_many_runs_begin_in_a_day(before, goes_on):
+def test_so_many_runs_begin_in_a_day(before: int, goes_on: bool) -> None:
     run = daily(Today(before=before, cost=Decimal(0)), runs_per_day=2)
     assert isinstance(run.settle(), AskModel) is goes_on
 
 
-def test_a_run_that_has_begun_goes_on_whatever_else_begins():
+def test_a_run_that_has_begun_goes_on_whatever_else_begins() -> None:
     run = daily(Today(before=0, cost=Decimal(0)), runs_per_day=1)
     run.asks(("look", {"q": "a"}))
     run.ends(1)
@@ -348,7 +349,9 @@ STEPS = st.tuples(
     limit=st.sampled_from(["0", "0.01", "0.05", "0.2"]),
     at=st.sampled_from([80, 100_000]),
 )
-def test_the_limit_is_never_exceeded_by_more_than_one_call(steps, limit, at):
+def test_the_limit_is_never_exceeded_by_more_than_one_call(
+    steps: list[tuple[str, int, str]], limit: str, at: int
+) -> None:
     workflow = agent(summarising=Summarising(at=at, keep_turns=1))
     run = begun(workflow=workflow, max_cost=Decimal(limit), max_turns=30)
     billed, largest = Decimal(0), Decimal(0)
@@ -363,7 +366,7 @@ def test_the_limit_is_never_exceeded_by_more_than_one_call(steps, limit, at):
         assert used.cost == sum((c.usage.cost for c in run.history if c.usage), Decimal(0))
 
 
-def _one_step(run, what, share, text):
+def _one_step(run: InMemory, what: str, share: Decimal, text: str) -> tuple[Decimal, Decimal]:
     """Take one step; what the provider bills for it, and what was reserved for the call."""
     command = run.settle()
     if isinstance(command, Wait):
@@ -377,7 +380,9 @@ def _one_step(run, what, share, text):
     return Decimal(0), Decimal(0)
 
 
-def _ask(run, command, what, share, text):
+def _ask(
+    run: InMemory, command: AskModel, what: str, share: Decimal, text: str
+) -> tuple[Decimal, Decimal]:
     reserved = cost(run.snapshot.tokens, command.request.max_output_tokens)
     bill = reserved * min(share, 1) if what in {"timeout", "crash"} else reserved * share
     if what == "crash":

@@ -1,7 +1,10 @@
 """Limits on a real database: over crashes, resumes, raises and retries. Each call costs 0.30 USD."""
 
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import pytest
 import time_machine
@@ -19,14 +22,14 @@ SPENT = Usage(10, 0, 1, Decimal("0.30"))
 class Dear(ScriptedModel):
     """Whatever is asked, a call may cost 0.40 USD."""
 
-    def __init__(self, *script):
+    def __init__(self, *script: Any) -> None:
         super().__init__(script)
         self.terms = Terms(None, lambda _read, _written: Decimal("0.40"))
 
 
 @pytest.fixture
-def opens(tmp_path):
-    def _open(*script, **limits):
+def opens(tmp_path: Path) -> Iterator[Callable[..., Engine]]:
+    def _open(*script: Any, **limits: Any) -> Engine:
         workflow = Agent("w", model=Dear(*script), limits=Limits(**limits))
         return Engine(tmp_path / "runs.db", workflows=[workflow], settings=AT_ONCE)
 
@@ -35,7 +38,7 @@ def opens(tmp_path):
         yield _open
 
 
-def crash_in_a_call(engine, traveller):
+def crash_in_a_call(engine: Engine, traveller: Any) -> None:
     """A process claims the run, reserves its next call, and is never heard of again."""
     snapshot = engine.store.claim(engine.workflows, clock.now(), clock.now() + SOON)
     [workflow] = engine.workflows.values()
@@ -45,7 +48,9 @@ def crash_in_a_call(engine, traveller):
     traveller.shift(timedelta(seconds=31))
 
 
-def test_c22_each_crash_is_charged_and_the_next_process_goes_on_with_what_is_left(opens):
+def test_c22_each_crash_is_charged_and_the_next_process_goes_on_with_what_is_left(
+    opens: Callable[..., Engine],
+) -> None:
     with opens(Reply("done", usage=SPENT), max_cost=1) as engine:
         id_ = engine.submit("w", "Go.").id
         crash_in_a_call(engine, opens.traveller)
@@ -54,7 +59,7 @@ def test_c22_each_crash_is_charged_and_the_next_process_goes_on_with_what_is_lef
         assert (run.state, run.used.turns, run.used.cost) == ("done", 2, Decimal("0.70"))
 
 
-def test_c22_what_is_left_is_what_the_last_process_left(opens):
+def test_c22_what_is_left_is_what_the_last_process_left(opens: Callable[..., Engine]) -> None:
     with opens(Reply("done", usage=SPENT), max_cost="0.75") as engine:
         id_ = engine.submit("w", "Go.").id
         crash_in_a_call(engine, opens.traveller)
@@ -70,7 +75,9 @@ def test_c22_what_is_left_is_what_the_last_process_left(opens):
         assert run.limits.max_cost == Decimal("0.80")
 
 
-def test_a_call_that_timed_out_is_charged_and_one_that_was_refused_is_not(opens):
+def test_a_call_that_timed_out_is_charged_and_one_that_was_refused_is_not(
+    opens: Callable[..., Engine],
+) -> None:
     faults = [
         ProviderError("Late.", kind="timeout", retryable=True),
         ProviderError("No.", kind="overloaded", retryable=True),
@@ -82,7 +89,7 @@ def test_a_call_that_timed_out_is_charged_and_one_that_was_refused_is_not(opens)
         assert sum(costs) == run.used.cost
 
 
-def test_a_raise_of_a_live_run_lies_in_its_inbox_exactly(opens):
+def test_a_raise_of_a_live_run_lies_in_its_inbox_exactly(opens: Callable[..., Engine]) -> None:
     with opens(Reply("done", usage=SPENT), max_cost="0.1") as engine:
         id_ = engine.submit("w", "Go.").id
         run = engine.resume(id_, max_cost="0.30")
@@ -90,7 +97,7 @@ def test_a_raise_of_a_live_run_lies_in_its_inbox_exactly(opens):
         assert (run.state, run.limits.max_cost) == ("done", Decimal("0.40"))
 
 
-def test_time_in_the_queue_is_not_counted(opens):
+def test_time_in_the_queue_is_not_counted(opens: Callable[..., Engine]) -> None:
     with opens(Reply("done", usage=SPENT), max_seconds=60) as engine:
         id_ = engine.submit("w", "Go.").id
         opens.traveller.shift(timedelta(hours=1))

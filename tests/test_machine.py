@@ -43,7 +43,7 @@ TABLE = {
 }
 
 
-def test_the_words_are_those_of_the_design():
+def test_the_words_are_those_of_the_design() -> None:
     assert {state.value for state in State} == LIVE_STATES | ENDED
     assert {state.value for state in LIVE} == LIVE_STATES
     assert {trigger.value for trigger in Trigger} == set(TABLE)
@@ -51,7 +51,7 @@ def test_the_words_are_those_of_the_design():
 
 @pytest.mark.parametrize("source", [None, *sorted(LIVE_STATES | ENDED)])
 @pytest.mark.parametrize("trigger", TABLE)
-def test_the_full_matrix(trigger, source):
+def test_the_full_matrix(trigger: str, source: str | None) -> None:
     state = None if source is None else State(source)
     expected = TABLE[trigger].get(source)
     if expected is None:
@@ -61,25 +61,25 @@ def test_the_full_matrix(trigger, source):
         assert destination(state, Trigger(trigger)) == State(expected)
 
 
-def test_a_run_begins_by_a_start_or_as_a_fork_of_another():
+def test_a_run_begins_by_a_start_or_as_a_fork_of_another() -> None:
     live = {"awaiting_model", "dispatching", "awaiting_approval"}
     found = {trigger.value: {state.value for state in goals} for trigger, goals in BEGINNINGS}
     assert found == {"start": {"awaiting_model"}, "fork": live}
 
 
-def test_five_statuses_of_a_call_are_final():
+def test_five_statuses_of_a_call_are_final() -> None:
     final = {status.value for status in CallStatus if status.final}
     assert final == {"ok", "error", "denied", "not_run", "unknown"}
     assert {status.value for status in CallStatus} - final == {"waiting", "running", "in_doubt"}
 
 
-def drawn(diagram):
+def drawn(diagram: str) -> set[tuple[str, str, str]]:
     """(source, trigger, destination) of every arrow between two states."""
     arrows = re.findall(r"^ *([\w\[*\]]+) --> (\w+): (.+)$", diagram, re.MULTILINE)
     return {(a, name, b) for a, b, names in arrows for name in names.split(", ")}
 
 
-def test_the_diagram_draws_exactly_the_table():
+def test_the_diagram_draws_exactly_the_table() -> None:
     rows = {(a or "[*]", name, b) for name, row in TABLE.items() for a, b in row.items()}
     rows |= {("[*]", "fork", b) for b in LIVE_STATES - {"summarising"}}
     diagram = mermaid()
@@ -88,7 +88,7 @@ def test_the_diagram_draws_exactly_the_table():
     assert set(re.findall(r"(\w+) --> \[\*\]", diagram)) == ENDED
 
 
-def test_the_diagram_in_the_manual_is_fresh():
+def test_the_diagram_in_the_manual_is_fresh() -> None:
     manual = (Path(__file__).parents[1] / "docs" / "states.md").read_text(encoding="utf-8")
     pattern = r"<!-- states:begin -->\s*```mermaid\n(.*?)\n```\s*<!-- states:end -->"
     [diagram] = re.findall(pattern, manual, re.DOTALL)

@@ -7,13 +7,16 @@ step what must always hold is checked, and at the end that the run can still be 
 
 import copy
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import DataObject, DrawFn
 from ulid import ULID
 
 from stepwell import (
@@ -34,6 +37,7 @@ from stepwell.errors import ApprovalClosed, InvalidDecision, LeaseLost
 from stepwell.machine import CallStatus
 from stepwell.messages import StopReason, Usage
 from stepwell.rules.approval import decide_approval, digest
+from stepwell.rules.change import Change
 from stepwell.rules.decide import (
     AskModel,
     CallEnded,
@@ -49,9 +53,11 @@ from stepwell.rules.decide import (
 from stepwell.rules.delivery import wake
 from stepwell.rules.recovery import cancel, interrupt, resume, take_over
 from stepwell.state.inbox import InboxEntry, InboxKind
-from stepwell.state.records import ApprovePolicy
+from stepwell.state.records import ApprovePolicy, Call, RunRow
+from stepwell.state.snapshot import Snapshot
 from stepwell.state.transcript import problems
 from stepwell.store import Store
+from stepwell.workflow import Agent
 from tests.in_memory import KIT, LOST, POLICY, InMemory, agent
 from tests.test_machine import ENDED, TABLE
 
@@ -59,7 +65,7 @@ pytestmark = pytest.mark.timeout(600)  # a failure is made small before it is sh
 LOOSE = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def often(common, *rare, weight=6):
+def often(common: Any, *rare: Any, weight: int = 6) -> Any:
     """One of them, mostly the first."""
     return st.sampled_from([common] * weight + list(rare)).flatmap(
         lambda choice: choice if isinstance(choice, st.SearchStrategy) else st.just(choice)
@@ -120,7 +126,7 @@ def book(amount: int) -> str:
 
 
 @st.composite
-def worlds(draw):
+def worlds(draw: DrawFn) -> tuple[Agent, dict[str, Any]]:
     """How a run may be started."""
     always = draw(st.sampled_from([[], [], ["look", "book"]]))
     approvals = Approvals(always=always, expire_after=timedelta(hours=1))
@@ -141,7 +147,7 @@ def worlds(draw):
 class Journey:
     """One run and all that may happen to it."""
 
-    def __init__(self, draw):
+    def __init__(self, draw: DrawFn) -> None:
         self.draw = draw
         workflow, options = draw(worlds())
         self.run = InMemory(workflow, **options)
@@ -156,34 +162,34 @@ class Journey:
         self.stale = None
 
     @property
-    def snapshot(self):
+    def snapshot(self) -> Snapshot:
         return self.run.snapshot
 
     @property
-    def row(self):
+    def row(self) -> RunRow:
         return self.run.snapshot.run
 
-    def apply(self, change, *, driven=True):
+    def apply(self, change: Change, *, driven: bool = True) -> None:
         event(change.trigger)
         self.run.apply(change)
         self.hear()
 
-    def conclude(self, outcome, jitter=0.5):
+    def conclude(self, outcome: Any, jitter: float = 0.5) -> None:
         run = self.run
         self.apply(conclude(run.workflow, run.snapshot, outcome, run.now, POLICY, jitter))
 
     # -- what can happen
 
-    def is_driven(self):
+    def is_driven(self) -> bool:
         return self.row.owner is not None
 
-    def is_due(self):
+    def is_due(self) -> bool:
         parked = self.row.state == "awaiting_approval"
         waits = self.row.not_before is not None and self.row.not_before > self.run.now
         idle = not self.is_driven() and self.row.state not in ENDED
         return idle and not waits and not (parked and self.row.not_before is None)
 
-    def possible(self):
+    def possible(self) -> list[Any]:
         """What may happen next, the likelier the more often it is in the list."""
         live = self.row.state not in ENDED
         actions = [self.time_passes]
@@ -202,19 +208,19 @@ class Journey:
             actions += [self.a_person_cancels]
         return actions
 
-    def step(self):
+    def step(self) -> None:
         self.draw(st.sampled_from(self.possible()))()
         self.check()
 
     # -- the driver
 
-    def claim(self):
+    def claim(self) -> None:
         self.begun.clear()
         self.asked.clear()
         self.hear()
         self.run.claim()
 
-    def drive(self):
+    def drive(self) -> None:
         match self.run.command():
             case Record(change):
                 self.apply(change)
@@ -238,7 +244,7 @@ class Journey:
             case Wait(until):
                 self.run.now = until
 
-    def hand_out(self, calls):
+    def hand_out(self, calls: tuple[Any, ...]) -> None:
         """What the performer does with a command: calls that it has not begun are begun."""
         for call in calls:
             if call.number not in self.begun:
@@ -246,7 +252,7 @@ class Journey:
                 self.starts[call.number] += 1
                 self.check_permission(call)
 
-    def a_call_ends(self, call):
+    def a_call_ends(self, call: Call) -> None:
         safe = self.run.workflow.toolbox[call.tool].safe_to_repeat
         kinds = ["ok", "ok", "error"] if safe else ["ok", "ok", "error", "in_doubt"]
         status = CallStatus(self.draw(st.sampled_from(kinds)))
@@ -256,7 +262,7 @@ class Journey:
         self.begun.discard(call.number)
         self.conclude(CallEnded(call.number, status, outcome, notes, 5))
 
-    def a_tool_finds_out(self):
+    def a_tool_finds_out(self) -> None:
         number = self.draw(st.sampled_from(sorted(self.asked)))
         finding = self.draw(FINDINGS)
         self.asked.remove(number)
@@ -265,11 +271,11 @@ class Journey:
 
     # -- fate
 
-    def time_passes(self):
+    def time_passes(self) -> None:
         seconds = self.draw(st.sampled_from([0.001, 1, 15, 600, 3600, 7200]))
         self.run.now += timedelta(seconds=seconds)
 
-    def lose_the_driver(self):
+    def lose_the_driver(self) -> None:
         command, run = self.run.command(), self.run
         if self.draw(st.booleans()):  # in the middle of an effect, or before it
             if isinstance(command, RunCalls):
@@ -282,7 +288,7 @@ class Journey:
             jitter = self.draw(st.none() | JITTER)
             self.apply(take_over(run.snapshot, LOST, run.now, POLICY, jitter))
 
-    def remember(self, command):
+    def remember(self, command: Any) -> None:
         """What the lost driver would still like to record, should it wake up."""
         before, run = copy.deepcopy(self.snapshot), self.run
         if isinstance(command, Record):
@@ -293,7 +299,7 @@ class Journey:
 
     # -- people
 
-    def a_person_decides(self):
+    def a_person_decides(self) -> None:
         run, decision = self.run, self.draw(DECISIONS)
         question = self.draw(st.sampled_from(run.open))
         try:
@@ -306,7 +312,7 @@ class Journey:
         self.again[question.call] += again and not decision.happened
         self.apply(change, driven=False)
 
-    def a_person_resumes(self):
+    def a_person_resumes(self) -> None:
         turns, tool_calls = self.draw(st.integers(0, 5)), self.draw(st.integers(0, 5))
         change = resume(
             self.snapshot, self.run.now, "ann", {"max_turns": turns, "max_tool_calls": tool_calls}
@@ -314,7 +320,7 @@ class Journey:
         if change is not None:
             self.apply(change, driven=False)
 
-    def somebody_sends_something(self):
+    def somebody_sends_something(self) -> None:
         if self.row.state == "cancelled":
             return
         kind = self.draw(st.sampled_from(InboxKind))
@@ -332,36 +338,36 @@ class Journey:
             )
         )
 
-    def put(self, entry):
+    def put(self, entry: InboxEntry) -> None:
         """The driver hears of it with its next record, or when the run is claimed."""
         self.mailed.append(entry)
 
-    def hear(self):
+    def hear(self) -> None:
         self.snapshot.inbox += tuple(self.mailed)
         self.mailed.clear()
 
-    def sleeps(self):
+    def sleeps(self) -> bool:
         ended = self.row.state in {"done", "capped"} and not self.is_driven()
         return ended and bool(self.mailed or self.snapshot.inbox)
 
-    def wake(self):
+    def wake(self) -> None:
         self.hear()
         change = wake(self.run.workflow, self.snapshot, self.run.now)
         if change is not None:
             self.apply(change, driven=False)
 
-    def a_person_cancels(self):
+    def a_person_cancels(self) -> None:
         if self.is_driven():
             self.request_cancel()
         else:
             self.apply(cancel(self.snapshot, "bob", self.run.now), driven=False)
 
-    def request_cancel(self):
+    def request_cancel(self) -> None:
         self.snapshot.run = self.row._replace(cancel_requested="bob")
 
     # -- what always holds
 
-    def check(self):
+    def check(self) -> None:
         self.every_transition_is_in_the_table()
         self.the_transcript_is_legal()
         self.an_end_leaves_nothing_open()
@@ -370,7 +376,7 @@ class Journey:
         self.limits_hold()
         self.what_was_sent_is_taken_once_and_in_order()
 
-    def every_transition_is_in_the_table(self):
+    def every_transition_is_in_the_table(self) -> None:
         for change in self.run.history[self.checked :]:
             before, after = change.before, change.run
             assert TABLE[change.trigger][before.state] == after.state
@@ -379,18 +385,18 @@ class Journey:
             assert after.updated_at >= before.updated_at
         self.checked = len(self.run.history)
 
-    def the_transcript_is_legal(self):
+    def the_transcript_is_legal(self) -> None:
         complete = self.row.state in {"awaiting_model", "summarising"} | ENDED
         assert problems(self.snapshot.transcript, complete=complete) == []
 
-    def an_end_leaves_nothing_open(self):
+    def an_end_leaves_nothing_open(self) -> None:
         row, ended = self.row, self.row.state in ENDED
         assert (row.finished_at is not None) == ended
         if ended:
             assert all(call.status.final for call in self.snapshot.batch.values())
             assert (self.run.open, row.owner, row.lease_until) == ([], None, None)
 
-    def a_parked_run_waits_for_somebody(self):
+    def a_parked_run_waits_for_somebody(self) -> None:
         if self.row.state != "awaiting_approval":
             assert self.run.open == []
             return
@@ -399,7 +405,7 @@ class Journey:
         assert self.row.not_before == min(deadlines, default=None)
         assert not any(call.status == "running" for call in self.snapshot.batch.values())
 
-    def check_permission(self, call):
+    def check_permission(self, call: Call) -> None:
         """A call begins only with valid arguments, and where it needs a person, with these."""
         workflow = self.run.workflow
         a_tool = workflow.toolbox[call.tool]
@@ -411,7 +417,7 @@ class Journey:
         covered = call.tool in self.snapshot.blanket or self.row.approve == "all"
         assert given or covered or not needed
 
-    def effects_are_as_the_ledger_says(self):
+    def effects_are_as_the_ledger_says(self) -> None:
         for call in self.snapshot.batch.values():
             a_tool = self.run.workflow.toolbox.get(call.tool)
             starts, again = self.starts[call.number], self.again[call.number]
@@ -421,7 +427,7 @@ class Journey:
             if kind != "did_not_happen" and call.status in {"denied", "waiting", "not_run"}:
                 assert starts <= again
 
-    def limits_hold(self):
+    def limits_hold(self) -> None:
         row, calls = self.row, self.snapshot.batch.values()
         running = [c for c in calls if c.status == "running" and c.fence == row.fence]
         assert len(running) <= self.run.workflow.parallel
@@ -429,7 +435,7 @@ class Journey:
         assert self.model_calls <= row.used.turns + row.reserved_turns
         assert len(self.starts) <= row.used.tool_calls <= row.max_tool_calls
 
-    def what_was_sent_is_taken_once_and_in_order(self):
+    def what_was_sent_is_taken_once_and_in_order(self) -> None:
         taken = [number for change in self.run.history for number in change.delivered]
         waiting = [entry.number for entry in (*self.snapshot.inbox, *self.mailed)]
         assert sorted(taken + waiting) == list(range(1, self.sent + 1))
@@ -437,7 +443,7 @@ class Journey:
             assert list(change.delivered) == sorted(change.delivered)
             assert bool(change.delivered) or change.trigger not in {"deliver", "follow_up"}
 
-    def finish(self):
+    def finish(self) -> None:
         """However it came about, the run can be brought to an end with what is recorded."""
         event(f"at last {self.row.state}")
         for _ in range(200):
@@ -447,7 +453,7 @@ class Journey:
             self.check()
         pytest.fail(f"the run does not end: {self.row}")
 
-    def one_good_step(self):
+    def one_good_step(self) -> None:
         run = self.run
         if self.is_due():
             self.claim()
@@ -462,7 +468,7 @@ class Journey:
         else:
             self.one_good_effect()
 
-    def one_good_effect(self):
+    def one_good_effect(self) -> None:
         match self.run.command():
             case Record(change):
                 self.apply(change)
@@ -481,7 +487,7 @@ class Journey:
 class StoredJourney(Journey):
     """The same on a real database: after every step it alone would give this snapshot."""
 
-    def __init__(self, draw, store):
+    def __init__(self, draw: DrawFn, store: Store) -> None:
         super().__init__(draw)
         self.store = store
         [first] = self.run.history
@@ -490,26 +496,26 @@ class StoredJourney(Journey):
         ).run
         self.claim()
 
-    def apply(self, change, *, driven=True):
+    def apply(self, change: Change, *, driven: bool = True) -> None:
         self.store.record(self.snapshot, change, driven=driven)
         self.run.history.append(change)
         self.mailed.clear()  # every record tells what was sent
 
-    def request_cancel(self):
+    def request_cancel(self) -> None:
         assert self.store.request_cancel(self.row.number, "bob")
         super().request_cancel()
 
-    def put(self, entry):
+    def put(self, entry: InboxEntry) -> None:
         said = {"text": entry.text, "amounts": entry.amounts}
         number = self.store.send(self.row.number, entry.kind, entry.by, **said)
         assert number == entry.number
         super().put(entry)
 
-    def try_to_claim(self, known=None):
+    def try_to_claim(self, known: Snapshot | None = None) -> Snapshot:
         until = self.run.now + timedelta(seconds=30)
         return self.store.claim(["w"], self.run.now, until, self.row.number, known=known)
 
-    def claim(self):
+    def claim(self) -> None:
         self.begun.clear()
         self.asked.clear()
         before, fence = self.row, self.row.fence + 1
@@ -521,17 +527,17 @@ class StoredJourney(Journey):
         self.run.snapshot = claimed
         self.mailed.clear()
 
-    def possible(self):
+    def possible(self) -> list[Any]:
         late = [self.a_late_writer_changes_nothing] * 3 if self.stale else []
         return [*super().possible(), *late]
 
-    def a_late_writer_changes_nothing(self):
+    def a_late_writer_changes_nothing(self) -> None:
         snapshot, change = self.stale
         self.stale = None
         with pytest.raises(LeaseLost):
             self.store.record(snapshot, change)
 
-    def check(self):
+    def check(self) -> None:
         super().check()
         heard = self.snapshot.inbox + tuple(self.mailed)
         assert told(self.store.load(self.row.number)) == told(replace(self.snapshot, inbox=heard))
@@ -539,7 +545,7 @@ class StoredJourney(Journey):
             assert self.try_to_claim() is None
 
 
-def told(snapshot):
+def told(snapshot: Snapshot) -> dict[str, Any]:
     """All of a snapshot but the uncut results, which nothing depends on."""
     batch = {n: call._replace(full_result=None) for n, call in snapshot.batch.items()}
     return {
@@ -558,7 +564,7 @@ def told(snapshot):
 
 @settings(LOOSE, max_examples=150)
 @given(st.data(), st.integers(1, 60))
-def test_any_run(data, steps):
+def test_any_run(data: DataObject, steps: int) -> None:
     journey = Journey(data.draw)
     for _ in range(steps):
         journey.step()
@@ -566,7 +572,7 @@ def test_any_run(data, steps):
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     opened = Store(tmp_path_factory.mktemp("journeys") / "runs.db", synchronous="off")
     yield opened
     opened.close()
@@ -574,7 +580,7 @@ def store(tmp_path_factory):
 
 @settings(LOOSE, max_examples=25)
 @given(st.data(), st.integers(10, 50))
-def test_any_run_on_a_real_database(store, data, steps):
+def test_any_run_on_a_real_database(store: Store, data: DataObject, steps: int) -> None:
     journey = StoredJourney(data.draw, store)
     for _ in range(steps):
         journey.step()

@@ -43,7 +43,7 @@ NAMES = {
 }
 
 
-def python(code):
+def python(code: str) -> str:
     """What a fresh process prints that has imported nothing yet."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -56,27 +56,27 @@ def python(code):
     return done.stdout.strip()
 
 
-def test_the_names_are_pinned():
+def test_the_names_are_pinned() -> None:
     assert set(stepwell.__all__) == NAMES
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
-def test_each_is_there(name):
+def test_each_is_there(name: str) -> None:
     assert getattr(stepwell, name).__name__ == name
 
 
-def test_the_sentence_of_the_contract():
+def test_the_sentence_of_the_contract() -> None:
     names = "Agent, Pipeline, Engine, ToolContext, ScriptedModel, Reply, tool"
     assert python(f"from stepwell import {names}; print(callable(tool))") == "True"
 
 
 @pytest.mark.parametrize("first", ["", "import stepwell.tools", "from stepwell import tools"])
-def test_tool_is_the_decorator_whatever_was_imported_before(first):
+def test_tool_is_the_decorator_whatever_was_imported_before(first: str) -> None:
     code = f"{first}\nfrom stepwell import tool\nfrom stepwell import tool as again\n"
     assert python(code + "print(callable(tool), callable(again))") == "True True"
 
 
-def test_a_name_that_does_not_exist():
+def test_a_name_that_does_not_exist() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         stepwell.nothing  # noqa: B018
     with pytest.raises(ImportError):

@@ -11,11 +11,13 @@ POLICY = RetryPolicy()
 ALMOST_ONE = math.nextafter(1, 0)
 
 
-def seconds(attempt, jitter, retry_after=None, policy=POLICY):
+def seconds(
+    attempt: int, jitter: float, retry_after: float | None = None, policy: RetryPolicy = POLICY
+) -> float:
     return policy.wait(attempt, jitter, retry_after).total_seconds()
 
 
-def test_the_policy_of_the_design():
+def test_the_policy_of_the_design() -> None:
     assert (POLICY.attempts, POLICY.base, POLICY.ceiling) == (
         5,
         timedelta(seconds=1),
@@ -28,7 +30,9 @@ def test_the_policy_of_the_design():
     ("attempt", "longest"),
     [(1, 1), (2, 2), (3, 4), (4, 8), (9, 256), (10, 300), (31, 300), (10**9, 300)],
 )
-def test_the_wait_doubles_up_to_five_minutes_and_the_jitter_is_full(attempt, longest):
+def test_the_wait_doubles_up_to_five_minutes_and_the_jitter_is_full(
+    attempt: int, longest: int
+) -> None:
     assert seconds(attempt, 0) == 0
     assert seconds(attempt, 0.5) == longest / 2
     assert seconds(attempt, ALMOST_ONE) == pytest.approx(longest, abs=0.001)
@@ -51,21 +55,23 @@ def test_the_wait_doubles_up_to_five_minutes_and_the_jitter_is_full(attempt, lon
         (0.1, 0.5),
     ],
 )
-def test_e01_at_least_what_the_provider_asked_for(retry_after, wait):
+def test_e01_at_least_what_the_provider_asked_for(retry_after: float | None, wait: float) -> None:
     assert seconds(1, 0.5, retry_after) == wait
 
 
 @pytest.mark.parametrize("retry_after", [None, 0.0001, 1.23456])
 @pytest.mark.parametrize("jitter", [0.123456789, 0.00049])
-def test_a_wait_is_whole_milliseconds_for_that_is_what_the_database_keeps(retry_after, jitter):
+def test_a_wait_is_whole_milliseconds_for_that_is_what_the_database_keeps(
+    retry_after: float | None, jitter: float
+) -> None:
     wait = POLICY.wait(1, jitter, retry_after)
     assert wait % timedelta(milliseconds=1) == timedelta(0)
     assert wait >= timedelta(seconds=max(jitter, retry_after or 0))
 
 
-def test_five_attempts():
+def test_five_attempts() -> None:
     assert [POLICY.exhausted(attempt) for attempt in range(1, 7)] == [False] * 4 + [True] * 2
 
 
-def test_a_policy_without_waits():
+def test_a_policy_without_waits() -> None:
     assert seconds(3, ALMOST_ONE, policy=RetryPolicy(base=timedelta(0))) == 0

@@ -1,6 +1,7 @@
 """Settings: environment over `.env` over `[tool.stepwell]`."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,14 @@ from stepwell.settings import load
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """An empty folder, with nothing set; writes its pyproject.toml and `.env`."""
     for name in os.environ:
         if name.startswith("STEPWELL_"):
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 
-    def write(table="", dotenv=None):
+    def write(table: str = "", dotenv: str | None = None) -> Path:
         (tmp_path / "pyproject.toml").write_text(f"[tool.stepwell]\n{table}\n", encoding="utf-8")
         if dotenv is not None:
             (tmp_path / ".env").write_text(dotenv, encoding="utf-8")
@@ -26,7 +27,7 @@ def project(tmp_path, monkeypatch):
     return write
 
 
-def test_without_anything_the_defaults_hold(project, tmp_path):
+def test_without_anything_the_defaults_hold(project: Callable[..., Path], tmp_path: Path) -> None:
     settings = load()
     assert (settings.root, settings.database_url) == (tmp_path, "sqlite:///stepwell.db")
     assert (settings.app, settings.model, settings.synchronous) == ("workflows", None, "full")
@@ -34,19 +35,23 @@ def test_without_anything_the_defaults_hold(project, tmp_path):
     assert (settings.retry_base, settings.retry_ceiling) == (1, 300)
 
 
-def test_the_environment_comes_before_dotenv_before_pyproject(project, monkeypatch):
+def test_the_environment_comes_before_dotenv_before_pyproject(
+    project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     project('app = "a"\nmodel = "a"\nlease = 1', "STEPWELL_MODEL=b\nSTEPWELL_LEASE=2\n")
     monkeypatch.setenv("STEPWELL_LEASE", "3")
     settings = load()
     assert (settings.app, settings.model, settings.lease) == ("a", "b", 3)
 
 
-def test_other_words_in_dotenv_are_not_ours(project):
+def test_other_words_in_dotenv_are_not_ours(project: Callable[..., Path]) -> None:
     project("", "OPENAI_API_KEY=sk-x\nSTEPWELL_APP=mine\n")
     assert load().app == "mine"
 
 
-def test_the_project_is_found_from_a_folder_below(project, tmp_path, monkeypatch):
+def test_the_project_is_found_from_a_folder_below(
+    project: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project('app = "mine"', "STEPWELL_MODEL=m\n")
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
@@ -55,7 +60,9 @@ def test_the_project_is_found_from_a_folder_below(project, tmp_path, monkeypatch
     assert (settings.root, settings.app, settings.model) == (tmp_path, "mine", "m")
 
 
-def test_another_project_s_file_in_between_does_not_count(project, tmp_path, monkeypatch):
+def test_another_project_s_file_in_between_does_not_count(
+    project: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project('app = "mine"')
     below = tmp_path / "library"
     below.mkdir()
@@ -65,7 +72,9 @@ def test_another_project_s_file_in_between_does_not_count(project, tmp_path, mon
 
 
 @pytest.mark.parametrize("url", ["sqlite:///data/runs.db", "sqlite:///./data/runs.db"])
-def test_a_relative_database_lies_in_the_project_s_folder(project, tmp_path, monkeypatch, url):
+def test_a_relative_database_lies_in_the_project_s_folder(
+    project: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
     project(f'database = "{url}"')
     below = tmp_path / "below"
     below.mkdir()
@@ -74,12 +83,14 @@ def test_a_relative_database_lies_in_the_project_s_folder(project, tmp_path, mon
     assert path == tmp_path / "data" / "runs.db"
 
 
-def test_an_absolute_database_stays_where_it_is(project):
+def test_an_absolute_database_stays_where_it_is(project: Callable[..., Path]) -> None:
     project('database = "sqlite:////var/lib/runs.db"')
     assert load().database_url == "sqlite:////var/lib/runs.db"
 
 
-def test_a_database_in_the_environment_is_taken_as_it_is(project, monkeypatch):
+def test_a_database_in_the_environment_is_taken_as_it_is(
+    project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     project('database = "sqlite:///data/runs.db"')
     monkeypatch.setenv("STEPWELL_DATABASE_URL", "sqlite:///here.db")
     assert load().database_url == "sqlite:///here.db"
@@ -96,32 +107,36 @@ def test_a_database_in_the_environment_is_taken_as_it_is(project, monkeypatch):
         ("synchronous", "sometimes"),
     ],
 )
-def test_a_wrong_value_is_named(project, monkeypatch, name, value):
+def test_a_wrong_value_is_named(
+    project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
     monkeypatch.setenv(f"STEPWELL_{name.upper()}", value)
     with pytest.raises(ConfigurationError, match=f"(?i){name}.*got '{value}'"):
         load()
 
 
 @pytest.mark.parametrize("text", ["[tool.stepwell", "\udcff"])
-def test_a_file_that_is_no_toml_is_named(project, tmp_path, text):
+def test_a_file_that_is_no_toml_is_named(
+    project: Callable[..., Path], tmp_path: Path, text: str
+) -> None:
     file = tmp_path / "pyproject.toml"
     file.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(ConfigurationError, match=r"pyproject.toml is not valid TOML"):
         load()
 
 
-def test_a_table_that_is_none_is_named(project, tmp_path):
+def test_a_table_that_is_none_is_named(project: Callable[..., Path], tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool]\nstepwell = 3\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"pyproject.toml"):
         load()
 
 
-def test_settings_do_not_change(project):
+def test_settings_do_not_change(project: Callable[..., Path]) -> None:
     with pytest.raises(ValueError, match="frozen"):
         load().lease = 5
 
 
-def test_the_retry_policy_is_made_of_them(project):
+def test_the_retry_policy_is_made_of_them(project: Callable[..., Path]) -> None:
     project("attempts = 2\nretry_base = 0.5\nretry_ceiling = 4")
     policy = load().retry_policy
     assert policy.attempts == 2

@@ -1,6 +1,7 @@
 """Workflows: a definition that contradicts itself is refused when it is made."""
 
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from stepwell.workflow import registered
 from tests.in_memory import look, pay
 
 
-def test_the_defaults():
+def test_the_defaults() -> None:
     workflow = Agent("w")
     assert (workflow.limits.max_turns, workflow.limits.max_tool_calls) == (10, 50)
     assert (workflow.parallel, workflow.model, workflow.instructions) == (5, None, "")
@@ -18,14 +19,14 @@ def test_the_defaults():
     assert workflow.approvals.expire_after.days == 7
 
 
-def test_tools_are_found_by_name_and_described_in_order():
+def test_tools_are_found_by_name_and_described_in_order() -> None:
     workflow = Agent("w", tools=[pay, look])
     assert workflow.toolbox == {"pay": pay, "look": look}
     assert [tool["name"] for tool in workflow.definitions] == ["pay", "look"]
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", " a", "a ", "\x1b[2J", "a\u202eb"])
-def test_a_name_must_be_one_that_people_can_type_and_read(name):
+def test_a_name_must_be_one_that_people_can_type_and_read(name: str) -> None:
     with pytest.raises(WorkflowDefinitionError, match="is no name for a workflow"):
         Agent(name)
 
@@ -39,24 +40,24 @@ def test_a_name_must_be_one_that_people_can_type_and_read(name):
         ({"parallel": 0}, "at least 1"),
     ],
 )
-def test_a_contradiction_is_refused(options, words):
+def test_a_contradiction_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(WorkflowDefinitionError, match=f"(?s)'w'.*{words}"):
         Agent("w", **options)
 
 
 @pytest.mark.parametrize("limit", ["max_turns", "max_tool_calls"])
-def test_a_limit_is_not_negative(limit):
+def test_a_limit_is_not_negative(limit: str) -> None:
     with pytest.raises(WorkflowDefinitionError, match=f"{limit} cannot be negative"):
         Limits(**{limit: -1})
     assert getattr(Limits(**{limit: 0}), limit) == 0
 
 
-def test_a_workflow_does_not_change():
+def test_a_workflow_does_not_change() -> None:
     with pytest.raises(AttributeError):
         Agent("w").name = "x"
 
 
-def test_workflows_are_registered_by_name_from_a_list_or_a_module():
+def test_workflows_are_registered_by_name_from_a_list_or_a_module() -> None:
     a, b = Agent("a"), Agent("b")
     module = ModuleType("workflows")
     module.first, module.again, module.second, module.other = a, a, b, 7
@@ -68,12 +69,12 @@ def test_workflows_are_registered_by_name_from_a_list_or_a_module():
     ("workflows", "words"),
     [([Agent("a"), Agent("a")], "two workflows named 'a'"), ([len], "is not a workflow")],
 )
-def test_what_cannot_be_registered(workflows, words):
+def test_what_cannot_be_registered(workflows: list[Any], words: str) -> None:
     with pytest.raises(WorkflowDefinitionError, match=words):
         registered(workflows)
 
 
-def test_it_describes_itself():
+def test_it_describes_itself() -> None:
     model = ScriptedModel([Reply("x")], model="scripted:x")
     described = Agent("w", tools=[pay], model=model, approvals=Approvals(always=["pay"])).describe()
     assert described == {

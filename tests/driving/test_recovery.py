@@ -2,11 +2,14 @@
 
 import json
 import threading
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from freezegun import freeze_time
+from freezegun.api import FrozenDateTimeFactory
 
 from stepwell import (
     DidNotHappen,
@@ -25,6 +28,8 @@ from stepwell.machine import CallStatus
 from stepwell.messages import ToolMessage
 from stepwell.retry import RetryPolicy
 from stepwell.rules.decide import CallEnded, Replied, conclude
+from stepwell.tools.context import ToolContext
+from stepwell.tools.decorator import Tool
 from tests.dying import workflow
 from tests.engines import AT_ONCE, Till, lose, opened
 from tests.processes import ending, python
@@ -33,20 +38,20 @@ NOW = datetime(2027, 3, 14, 12, tzinfo=UTC)
 PAY, WIRE, LOOK = ("pay", {"amount": 1}), ("wire", {"amount": 1}), ("look", {"q": "a"})
 
 
-def limited(retry_after):
+def limited(retry_after: int | None) -> ProviderError:
     return ProviderError("429", kind="rate_limited", retryable=True, retry_after=retry_after)
 
 
 @pytest.fixture
-def till():
+def till() -> Till:
     return Till()
 
 
 @pytest.fixture
-def make(tmp_path, till):
+def make(tmp_path: Path, till: Till) -> Iterator[Callable[..., Engine]]:
     engines = []
 
-    def _make(*replies, **options):
+    def _make(*replies: Any, **options: Any) -> Engine:
         engines.append(opened(tmp_path / "runs.db", *replies, **{"tools": till.tools} | options))
         return engines[-1]
 
@@ -56,12 +61,12 @@ def make(tmp_path, till):
 
 
 @pytest.fixture
-def frozen():
+def frozen() -> Iterator[FrozenDateTimeFactory]:
     with freeze_time(NOW) as clock:
         yield clock
 
 
-def shown(engine):
+def shown(engine: Engine) -> dict[str, dict[str, Any]]:
     """The results in the last request: id, outcome."""
     sent = engine.workflows["w"].model.requests[-1]
     return {m.call: json.loads(m.text) for m in sent if isinstance(m, ToolMessage)}
@@ -71,7 +76,7 @@ def shown(engine):
 
 
 @pytest.fixture
-def lost(tmp_path):
+def lost(tmp_path: Path) -> Iterator[Engine]:
     """An engine on the database of a process that died after its tool's effect."""
     database, ledger = tmp_path / "runs.db", tmp_path / "ledger"
     with ending(python(Path(__file__).parents[1] / "dying.py", database, ledger)) as process:
@@ -93,7 +98,9 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize(("answer", "ledger", "outcome"), ANSWERS.values(), ids=ANSWERS)
-def test_a01_c01_the_effect_is_not_repeated_unless_a_person_says_so(lost, answer, ledger, outcome):
+def test_a01_c01_the_effect_is_not_repeated_unless_a_person_says_so(
+    lost: Engine, answer: Callable[..., Any], ledger: str, outcome: dict[str, Any]
+) -> None:
     before = lost.get("last")
     assert (before.state, before.stuck) == ("dispatching", True)
     run = lost.resume("last")  # at once: nobody waits for the lease to run out
@@ -107,7 +114,7 @@ def test_a01_c01_the_effect_is_not_repeated_unless_a_person_says_so(lost, answer
     assert shown(lost) == {"c2": {"ok": True, "result": 3}, "c1": outcome}
 
 
-def test_a01_it_did_not_happen(lost):
+def test_a01_it_did_not_happen(lost: Engine) -> None:
     lost.work(until_idle=True)  # backs off, at once here, and parks
     lost.deny("last", reason="The bank never saw it.")
     run = lost.resume("last")
@@ -119,7 +126,9 @@ def test_a01_it_did_not_happen(lost):
 # -- a lost process, by the clock
 
 
-def test_a_silent_driver_keeps_its_run_until_the_lease_is_over(make, frozen):
+def test_a_silent_driver_keeps_its_run_until_the_lease_is_over(
+    make: Callable[..., Engine], frozen: FrozenDateTimeFactory
+) -> None:
     engine = make(Reply("done"))
     run = engine.submit("w", "Go.")
     lose(engine, frozen)
@@ -133,7 +142,9 @@ def test_a_silent_driver_keeps_its_run_until_the_lease_is_over(make, frozen):
     assert engine.get(run.id).state == "done"
 
 
-def test_a_takeover_is_recorded_with_its_story(make, frozen):
+def test_a_takeover_is_recorded_with_its_story(
+    make: Callable[..., Engine], frozen: FrozenDateTimeFactory
+) -> None:
     engine = make(Reply("done"))
     run = engine.submit("w", "Go.")
     lose(engine, frozen)
@@ -143,7 +154,9 @@ def test_a_takeover_is_recorded_with_its_story(make, frozen):
     assert run.used.turns == 2  # the call that the lost process may have made is charged
 
 
-def test_safe_calls_repeat_with_the_same_key(make, till, frozen):
+def test_safe_calls_repeat_with_the_same_key(
+    make: Callable[..., Engine], till: Till, frozen: FrozenDateTimeFactory
+) -> None:
     engine = make(Reply("?"), Reply("done"))
     run = engine.submit("w", "Go.")
     lose(engine, frozen, Reply(calls=[LOOK]))
@@ -151,7 +164,9 @@ def test_safe_calls_repeat_with_the_same_key(make, till, frozen):
     assert till.keys == [f"{run.id}-1"]
 
 
-def test_a_lost_call_of_a_dangerous_tool_asks_whatever_the_policy(make, till, frozen):
+def test_a_lost_call_of_a_dangerous_tool_asks_whatever_the_policy(
+    make: Callable[..., Engine], till: Till, frozen: FrozenDateTimeFactory
+) -> None:
     engine = make(Reply("?"), Reply("done"))
     run = engine.submit("w", "Go.", approve="all")
     lose(engine, frozen, Reply(calls=[PAY]))
@@ -159,7 +174,9 @@ def test_a_lost_call_of_a_dangerous_tool_asks_whatever_the_policy(make, till, fr
     assert till.effects == []
 
 
-def test_a_callback_s_yes_is_no_answer_to_a_question_in_doubt(make, till, frozen):
+def test_a_callback_s_yes_is_no_answer_to_a_question_in_doubt(
+    make: Callable[..., Engine], till: Till, frozen: FrozenDateTimeFactory
+) -> None:
     engine = make(Reply("?"), Reply("done"))
     run = engine.submit("w", "Go.")
     lose(engine, frozen, Reply(calls=[PAY]))
@@ -167,7 +184,9 @@ def test_a_callback_s_yes_is_no_answer_to_a_question_in_doubt(make, till, frozen
     assert till.effects == []
 
 
-def test_a_question_in_doubt_never_expires(make, frozen):
+def test_a_question_in_doubt_never_expires(
+    make: Callable[..., Engine], frozen: FrozenDateTimeFactory
+) -> None:
     engine = make(Reply("?"), Reply("done"))
     run = engine.submit("w", "Go.")
     lose(engine, frozen, Reply(calls=[PAY]))
@@ -177,7 +196,9 @@ def test_a_question_in_doubt_never_expires(make, frozen):
     assert engine.approve(run.id).status == "approved"
 
 
-def test_a_driver_that_is_lost_while_a_question_expires_holds_nothing_up(make, frozen):
+def test_a_driver_that_is_lost_while_a_question_expires_holds_nothing_up(
+    make: Callable[..., Engine], frozen: FrozenDateTimeFactory
+) -> None:
     engine = make(Reply(calls=[WIRE]), Reply("done"))
     run = engine.run("w", "Go.")
     frozen.tick(timedelta(days=7))
@@ -186,7 +207,9 @@ def test_a_driver_that_is_lost_while_a_question_expires_holds_nothing_up(make, f
     assert (engine.get(run.id).state, engine.get(run.id).approvals[0].status) == ("done", "expired")
 
 
-def test_a_stuck_run_is_cancelled_at_once(make, frozen):
+def test_a_stuck_run_is_cancelled_at_once(
+    make: Callable[..., Engine], frozen: FrozenDateTimeFactory
+) -> None:
     engine = make(Reply("?"))
     run = engine.submit("w", "Go.")
     lose(engine, frozen, Reply(calls=[PAY]))
@@ -194,20 +217,22 @@ def test_a_stuck_run_is_cancelled_at_once(make, frozen):
     assert (cancelled.state, cancelled.calls[0].status) == ("cancelled", "unknown")
 
 
-def take_over(engine):
+def take_over(engine: Engine) -> None:
     """What a worker's sweep does with a stuck run."""
     [held] = engine.store.owned()
     assert engine._worker(None, None).rescue(held, jitter=None)
 
 
-def lose_again_and_again(engine, frozen):
+def lose_again_and_again(engine: Engine, frozen: FrozenDateTimeFactory) -> None:
     """Each process that takes the run is lost in its model call, until nobody may take it."""
     while engine.get("last").state == "awaiting_model":
         lose(engine, frozen)
         take_over(engine)
 
 
-def test_c22_model_calls_that_were_lost_are_charged_until_the_limit(make, frozen):
+def test_c22_model_calls_that_were_lost_are_charged_until_the_limit(
+    make: Callable[..., Engine], frozen: FrozenDateTimeFactory
+) -> None:
     engine = make(Reply("?"))
     engine.submit("w", "Go.", max_turns=3)
     for _ in range(3):
@@ -218,7 +243,9 @@ def test_c22_model_calls_that_were_lost_are_charged_until_the_limit(make, frozen
     assert engine.workflows["w"].model.requests == []
 
 
-def test_c22_a_run_that_kills_its_worker_each_time_fails_with_the_story(make, frozen):
+def test_c22_a_run_that_kills_its_worker_each_time_fails_with_the_story(
+    make: Callable[..., Engine], frozen: FrozenDateTimeFactory
+) -> None:
     engine = make(Reply("?"))
     engine.submit("w", "Go.", max_turns=50)
     lose_again_and_again(engine, frozen)
@@ -230,11 +257,11 @@ def test_c22_a_run_that_kills_its_worker_each_time_fails_with_the_story(make, fr
 # -- tools that can find out
 
 
-def reconciling(findings):
+def reconciling(findings: dict[str, Any]) -> tuple[Tool, list[Any]]:
     """A tool that pays, and knows afterwards what became of each call; and what it did."""
     effects = []
 
-    def find_out(context):
+    def find_out(context: ToolContext) -> Any:
         return findings[context.idempotency_key[-1]](effects)
 
     @tool(reconcile=find_out)
@@ -257,7 +284,13 @@ FINDINGS = {
 
 
 @pytest.mark.parametrize(("finding", "done", "outcome"), FINDINGS.values(), ids=FINDINGS)
-def test_a_tool_that_knows_decides_instead_of_a_person(make, frozen, finding, done, outcome):
+def test_a_tool_that_knows_decides_instead_of_a_person(
+    make: Callable[..., Engine],
+    frozen: FrozenDateTimeFactory,
+    finding: Callable[..., Any],
+    done: list[int],
+    outcome: dict[str, Any],
+) -> None:
     book, effects = reconciling({"1": finding})
     engine = make(Reply("?"), Reply("done"), tools=[book])
     engine.submit("w", "Go.")
@@ -275,7 +308,9 @@ UNCLEAR = {
 
 
 @pytest.mark.parametrize("finding", UNCLEAR.values(), ids=UNCLEAR)
-def test_whatever_is_not_clear_is_a_person_s_to_decide(make, frozen, finding):
+def test_whatever_is_not_clear_is_a_person_s_to_decide(
+    make: Callable[..., Engine], frozen: FrozenDateTimeFactory, finding: Callable[..., Any]
+) -> None:
     book, effects = reconciling({"1": finding})
     engine = make(Reply("?"), Reply("done"), tools=[book])
     engine.submit("w", "Go.")
@@ -287,10 +322,12 @@ def test_whatever_is_not_clear_is_a_person_s_to_decide(make, frozen, finding):
     assert effects == [1]
 
 
-def test_what_one_tool_finds_out_is_no_other_call_s_result(make, frozen):
+def test_what_one_tool_finds_out_is_no_other_call_s_result(
+    make: Callable[..., Engine], frozen: FrozenDateTimeFactory
+) -> None:
     again, told = threading.Event(), threading.Event()
 
-    def second(_effects):  # comes while the first call is under way again
+    def second(_effects: list[Any]) -> Happened:  # comes while the first call is under way again
         assert again.wait(30)
         told.set()
         return Happened("receipt 2")
@@ -317,7 +354,9 @@ def test_what_one_tool_finds_out_is_no_other_call_s_result(make, frozen):
 # -- C21: the code has changed meanwhile
 
 
-def test_c21_a_tool_that_is_gone_is_answered_visibly(make, till, frozen):
+def test_c21_a_tool_that_is_gone_is_answered_visibly(
+    make: Callable[..., Engine], till: Till, frozen: FrozenDateTimeFactory
+) -> None:
     engine = make(
         Reply(calls=[ToolCall("wire", {"amount": 1}, "k1"), ToolCall("pay", {"amount": 2}, "k2")])
     )
@@ -343,7 +382,9 @@ def wire_to(amount: int, to: str) -> str:
 
 
 @pytest.mark.parametrize(("newer", "ok"), [(wire_with_fee, True), (wire_to, False)])
-def test_c21_an_approved_call_is_checked_against_the_new_signature(make, newer, ok):
+def test_c21_an_approved_call_is_checked_against_the_new_signature(
+    make: Callable[..., Engine], newer: Tool, ok: bool
+) -> None:
     engine = make(Reply(calls=[WIRE]))
     run = engine.run("w", "Go.")
     engine.approve(run.id)
@@ -354,7 +395,9 @@ def test_c21_an_approved_call_is_checked_against_the_new_signature(make, newer, 
     assert ok or outcome["error"]["type"] == "invalid_arguments"
 
 
-def test_c21_three_results_in_the_order_3_1_2_then_a_crash(make, frozen):
+def test_c21_three_results_in_the_order_3_1_2_then_a_crash(
+    make: Callable[..., Engine], frozen: FrozenDateTimeFactory
+) -> None:
     engine = make(Reply("?"), Reply("done"))
     run = engine.submit("w", "Go.")
     snapshot = engine.store.claim(["w"], clock.now(), clock.now() + timedelta(seconds=30))
@@ -372,7 +415,9 @@ def test_c21_three_results_in_the_order_3_1_2_then_a_crash(make, frozen):
     ]
 
 
-def test_a_run_of_a_workflow_that_is_gone_waits_for_it(make, tmp_path):
+def test_a_run_of_a_workflow_that_is_gone_waits_for_it(
+    make: Callable[..., Engine], tmp_path: Path
+) -> None:
     engine = make(Reply("done"))
     run = engine.submit("w", "Go.")
     with Engine(tmp_path / "runs.db", settings=AT_ONCE) as other:
@@ -386,7 +431,9 @@ def test_a_run_of_a_workflow_that_is_gone_waits_for_it(make, tmp_path):
 # -- E01: waiting for a provider
 
 
-def test_e01_a_long_wait_releases_the_run_and_survives_a_restart(make, frozen):
+def test_e01_a_long_wait_releases_the_run_and_survives_a_restart(
+    make: Callable[..., Engine], frozen: FrozenDateTimeFactory
+) -> None:
     script = (limited(90), Reply("done"))
     engine = make(*script)
     run = engine.run("w", "Go.")
@@ -403,7 +450,9 @@ def test_e01_a_long_wait_releases_the_run_and_survives_a_restart(make, frozen):
     assert (retry.error["type"], retry.at) == ("rate_limited", NOW)
 
 
-def test_e01_a_waiting_run_can_be_cancelled(make, frozen):
+def test_e01_a_waiting_run_can_be_cancelled(
+    make: Callable[..., Engine], frozen: FrozenDateTimeFactory
+) -> None:
     engine = make(limited(7200), Reply("done"))
     run = engine.run("w", "Go.")
     assert engine.cancel(run.id).state == "cancelled"
@@ -413,7 +462,7 @@ def test_e01_a_waiting_run_can_be_cancelled(make, frozen):
         engine.resume(run.id)
 
 
-def test_e01_short_waits_are_sat_out(make):
+def test_e01_short_waits_are_sat_out(make: Callable[..., Engine]) -> None:
     engine = make(limited(0), limited(0), limited(None), Reply("done"))
     run = engine.run("w", "Go.")
     assert (run.answer, run.used.turns, run.attempt) == ("done", 4, 1)
@@ -422,14 +471,14 @@ def test_e01_short_waits_are_sat_out(make):
     assert {e.fence for e in retries} == {1}
 
 
-def test_attempts_are_exhausted(make):
+def test_attempts_are_exhausted(make: Callable[..., Engine]) -> None:
     engine = make(limited(0))
     run = engine.run("w", "Go.")
     assert (run.state, run.error["type"], run.used.turns) == ("failed", "rate_limited", 5)
     assert engine.resume(run.id).used.turns == 10
 
 
-def test_retries_count_against_the_limit(make):
+def test_retries_count_against_the_limit(make: Callable[..., Engine]) -> None:
     engine = make(limited(0))
     run = engine.run("w", "Go.", max_turns=3)
     assert (run.state, run.used.turns) == ("capped", 3)

@@ -2,13 +2,17 @@
 
 import json
 import logging
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import pytest
 from freezegun import freeze_time
 
 from stepwell import ProviderError, Reply
+from stepwell.engine import Engine
 from stepwell.messages import Usage
 from stepwell.settings import Settings
 from stepwell.store import story
@@ -20,10 +24,10 @@ NOON = datetime(2027, 3, 14, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def make(tmp_path):
+def make(tmp_path: Path) -> Iterator[Callable[..., Engine]]:
     engines = []
 
-    def _make(*replies, **options):
+    def _make(*replies: Any, **options: Any) -> Engine:
         engine = opened(tmp_path / "runs.db", *replies, **{"tools": Till().tools} | options)
         engines.append(engine)
         return engine
@@ -34,11 +38,11 @@ def make(tmp_path):
 
 
 @pytest.fixture
-def ends(caplog):
+def ends(caplog: pytest.LogCaptureFixture) -> Callable[..., list[tuple[str, dict[Any, Any]]]]:
     """(level, line) of every run that ended."""
     caplog.set_level(logging.INFO, "stepwell.runs")
 
-    def _ends():
+    def _ends() -> list[tuple[str, dict[Any, Any]]]:
         return [
             (r.levelname, json.loads(r.getMessage()))
             for r in caplog.records
@@ -48,7 +52,9 @@ def ends(caplog):
     return _ends
 
 
-def test_the_line_says_what_a_run_came_to(make, ends):
+def test_the_line_says_what_a_run_came_to(
+    make: Callable[..., Engine], ends: Callable[..., list[tuple[str, dict[Any, Any]]]]
+) -> None:
     usage = Usage(1000, 200, 30, Decimal("0.01"))
     with freeze_time(NOON) as frozen:
         engine = make(
@@ -91,7 +97,9 @@ def test_the_line_says_what_a_run_came_to(make, ends):
     ]
 
 
-def test_a_run_that_goes_on_ends_again_and_was_not_live_in_between(make, ends):
+def test_a_run_that_goes_on_ends_again_and_was_not_live_in_between(
+    make: Callable[..., Engine], ends: Callable[..., list[tuple[str, dict[Any, Any]]]]
+) -> None:
     with freeze_time(NOON) as frozen:
         engine = make(Reply("one"), Reply("two"))
         engine.run("w", "Go.")
@@ -114,7 +122,13 @@ def test_a_run_that_goes_on_ends_again_and_was_not_live_in_between(make, ends):
         (2, None, "INFO"),
     ],
 )
-def test_a_run_above_a_threshold_is_a_warning(make, ends, turns, cost, level):
+def test_a_run_above_a_threshold_is_a_warning(
+    make: Callable[..., Engine],
+    ends: Callable[..., list[tuple[str, dict[Any, Any]]]],
+    turns: int,
+    cost: str | None,
+    level: str,
+) -> None:
     """0.50 USD and 8 turns, unless set otherwise."""
     last = Usage(cost=None if cost is None else Decimal(cost))
     free = Usage(cost=Decimal(0))
@@ -125,7 +139,9 @@ def test_a_run_above_a_threshold_is_a_warning(make, ends, turns, cost, level):
     assert (said, line["cost"]) == (level, cost)
 
 
-def test_the_thresholds_can_be_set(make, ends):
+def test_the_thresholds_can_be_set(
+    make: Callable[..., Engine], ends: Callable[..., list[tuple[str, dict[Any, Any]]]]
+) -> None:
     settings = Settings(**AT_ONCE.model_dump() | {"warn_cost": "0.01", "warn_turns": 1})
     engine = make(Reply(calls=[LOOK]), Reply("done"), settings=settings)
     engine.run("w", "Go.")
@@ -134,7 +150,9 @@ def test_the_thresholds_can_be_set(make, ends):
     assert [level for level, _ in ends()] == ["WARNING", "WARNING"]
 
 
-def test_a_run_that_failed_is_an_error(make, ends):
+def test_a_run_that_failed_is_an_error(
+    make: Callable[..., Engine], ends: Callable[..., list[tuple[str, dict[Any, Any]]]]
+) -> None:
     engine = make(ProviderError("503", kind="overloaded", retryable=True))
     run = engine.run("w", "Go.")
     [(level, line)] = ends()
@@ -142,7 +160,9 @@ def test_a_run_that_failed_is_an_error(make, ends):
     assert line["error"] == run.error
 
 
-def test_a_capped_and_a_cancelled_run_say_why(make, ends):
+def test_a_capped_and_a_cancelled_run_say_why(
+    make: Callable[..., Engine], ends: Callable[..., list[tuple[str, dict[Any, Any]]]]
+) -> None:
     engine = make(Reply(calls=[LOOK]))
     engine.run("w", "Go.", max_turns=1)
     engine.cancel(engine.submit("w", "Go.").id, by="ann")
@@ -155,7 +175,9 @@ def test_a_capped_and_a_cancelled_run_say_why(make, ends):
     assert (cancelled["state"], cancelled["error"]["message"]) == ("cancelled", "Cancelled by ann.")
 
 
-def test_who_takes_a_run_over_for_the_last_time_says_that_it_failed(make, ends):
+def test_who_takes_a_run_over_for_the_last_time_says_that_it_failed(
+    make: Callable[..., Engine], ends: Callable[..., list[tuple[str, dict[Any, Any]]]]
+) -> None:
     settings = Settings(**AT_ONCE.model_dump() | {"attempts": 1})
     with freeze_time(NOON) as frozen:
         engine = make(Reply("done"), settings=settings)
@@ -165,7 +187,11 @@ def test_who_takes_a_run_over_for_the_last_time_says_that_it_failed(make, ends):
     assert [(level, line["errors"]) for level, line in ends()] == [("ERROR", 1)]
 
 
-def test_a_long_question_is_cut_and_nothing_a_terminal_obeys_is_said(make, ends, caplog):
+def test_a_long_question_is_cut_and_nothing_a_terminal_obeys_is_said(
+    make: Callable[..., Engine],
+    ends: Callable[..., list[tuple[str, dict[Any, Any]]]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     engine = make(Reply("done"))
     engine.run("w", "\x1b[2J\u202e" + "x" * 100_000)
     assert len(ends()[0][1]["query"]) == story.LONGEST
@@ -174,7 +200,12 @@ def test_a_long_question_is_cut_and_nothing_a_terminal_obeys_is_said(make, ends,
     assert "\x1b" not in record.getMessage()
 
 
-def test_nothing_is_read_where_nobody_listens(make, ends, caplog, monkeypatch):
+def test_nothing_is_read_where_nobody_listens(
+    make: Callable[..., Engine],
+    ends: Callable[..., list[tuple[str, dict[Any, Any]]]],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     caplog.set_level(logging.CRITICAL, "stepwell.runs")
     engine = make(Reply("done"))
     monkeypatch.setattr(story, "_STORY", None)
@@ -182,7 +213,12 @@ def test_nothing_is_read_where_nobody_listens(make, ends, caplog, monkeypatch):
     assert caplog.records == []
 
 
-def test_a_line_that_cannot_be_made_harms_no_run(make, ends, caplog, monkeypatch):
+def test_a_line_that_cannot_be_made_harms_no_run(
+    make: Callable[..., Engine],
+    ends: Callable[..., list[tuple[str, dict[Any, Any]]]],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     engine = make(Reply("done"))
     monkeypatch.setattr(story, "_STORY", None)
     assert engine.run("w", "Go.").answer == "done"
@@ -190,7 +226,7 @@ def test_a_line_that_cannot_be_made_harms_no_run(make, ends, caplog, monkeypatch
     assert "was not logged" in caplog.text
 
 
-def test_python_prints_nothing_by_itself_for_an_application_without_logging(tmp_path):
+def test_python_prints_nothing_by_itself_for_an_application_without_logging(tmp_path: Path) -> None:
     code = """
 import sys
 from stepwell import Agent, Engine, ProviderError, ScriptedModel

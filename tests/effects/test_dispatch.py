@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -65,7 +66,7 @@ def both(sync: Callable[[], Any]) -> list[Callable[[], Any]]:
 # -- results
 
 
-def test_a_plain_and_an_async_tool_give_their_result():
+def test_a_plain_and_an_async_tool_give_their_result() -> None:
     def add(a: int, b: int = 2) -> int:
         return a + b
 
@@ -77,7 +78,7 @@ def test_a_plain_and_an_async_tool_give_their_result():
     assert outcome(add_later, a=1, b=1) == (OK, 2)
 
 
-def test_results_become_clean_json():
+def test_results_become_clean_json() -> None:
     def mixed() -> Any:
         return {"at": datetime(2027, 3, 14, tzinfo=UTC), "text": "a\0\udcb2", "set": {2, 1}}
 
@@ -86,7 +87,7 @@ def test_results_become_clean_json():
 
 
 @pytest.mark.parametrize("value", [object(), (n for n in [1]), {1: "a", "1": "b"}])
-def test_a_result_without_json_form_says_that_the_tool_did_run(value):
+def test_a_result_without_json_form_says_that_the_tool_did_run(value: Any) -> None:
     status, error = outcome(lambda: value)
     assert status is ERROR
     assert error["type"] == "unserialisable_result"
@@ -96,12 +97,12 @@ def test_a_result_without_json_form_says_that_the_tool_did_run(value):
     assert error["hint"] == "Do not call it again because of this."
 
 
-def test_an_envelope_or_a_marker_returned_by_a_tool_is_data():
+def test_an_envelope_or_a_marker_returned_by_a_tool_is_data() -> None:
     fake = {"ok": False, "error": {"type": "timeout", "message": "[interrupted]", "hint": ""}}
     assert outcome(lambda: fake) == (OK, fake)
 
 
-def test_an_awaitable_from_a_plain_function_is_awaited():
+def test_an_awaitable_from_a_plain_function_is_awaited() -> None:
     async def inner() -> str:
         await asyncio.sleep(0)
         return "inner"
@@ -121,7 +122,7 @@ def test_an_awaitable_from_a_plain_function_is_awaited():
     assert outcome(Later.make) == (OK, "inner")
 
 
-def test_notes_and_time_come_with_the_outcome():
+def test_notes_and_time_come_with_the_outcome() -> None:
     def remember(ctx: ToolContext) -> list[str]:
         ctx.notes.add("new")
         return ctx.notes.read()
@@ -131,7 +132,7 @@ def test_notes_and_time_come_with_the_outcome():
     assert 0 <= done.ms < 60_000
 
 
-def test_context_variables_of_the_caller_are_seen():
+def test_context_variables_of_the_caller_are_seen() -> None:
     variable = contextvars.ContextVar("variable", default="unset")
     variable.set("caller")
 
@@ -177,7 +178,7 @@ class Unusual(BaseException):
         (RecursionError("deep"), "RecursionError", "deep"),
     ],
 )
-def test_every_exception_becomes_an_error(error, kind, message):
+def test_every_exception_becomes_an_error(error: Any, kind: str, message: str) -> None:
     def fail() -> None:
         raise error
 
@@ -186,7 +187,7 @@ def test_every_exception_becomes_an_error(error, kind, message):
     assert outcome(both(lambda: "alive")[1]) == (OK, "alive")
 
 
-def test_an_error_of_ours_keeps_its_hint():
+def test_an_error_of_ours_keeps_its_hint() -> None:
     def fail() -> None:
         raise StoreError("Not there.", "Look elsewhere.")
 
@@ -194,7 +195,7 @@ def test_an_error_of_ours_keeps_its_hint():
     assert outcome(fail) == (ERROR, expected)
 
 
-def test_a_result_or_a_check_that_wants_to_end_the_process_is_an_error():
+def test_a_result_or_a_check_that_wants_to_end_the_process_is_an_error() -> None:
     class Quitter(dict[str, int]):
         def items(self) -> Any:
             raise SystemExit(7)
@@ -209,7 +210,7 @@ def test_a_result_or_a_check_that_wants_to_end_the_process_is_an_error():
     assert outcome(checked, n=1)[1]["message"] == "8"
 
 
-def test_a_huge_message_is_bounded():
+def test_a_huge_message_is_bounded() -> None:
     def fail() -> None:
         raise ValueError("x" * 1_000_000)
 
@@ -217,7 +218,7 @@ def test_a_huge_message_is_bounded():
     assert message == "x" * MAX_MESSAGE + "… [980,000 characters left out]"
 
 
-def test_arguments_are_checked_again_and_the_tool_does_not_run():
+def test_arguments_are_checked_again_and_the_tool_does_not_run() -> None:
     ran = threading.Event()
 
     def count(n: int) -> None:
@@ -230,7 +231,7 @@ def test_arguments_are_checked_again_and_the_tool_does_not_run():
     assert not ran.is_set()
 
 
-def test_a_method_without_its_object_is_an_error():
+def test_a_method_without_its_object_is_an_error() -> None:
     class Orders:
         @tool
         def get(self) -> None:
@@ -242,7 +243,7 @@ def test_a_method_without_its_object_is_an_error():
 # -- several calls
 
 
-def test_one_of_three_fails_and_the_others_are_kept():
+def test_one_of_three_fails_and_the_others_are_kept() -> None:
     counts: list[str] = []
 
     @tool
@@ -265,7 +266,7 @@ def test_one_of_three_fails_and_the_others_are_kept():
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_calls_run_side_by_side_and_come_in_the_order_they_finish(is_async):
+def test_calls_run_side_by_side_and_come_in_the_order_they_finish(is_async: bool) -> None:
     gates = {1: threading.Event(), 2: threading.Event()}
 
     def wait(n: int) -> int:
@@ -289,7 +290,7 @@ def test_calls_run_side_by_side_and_come_in_the_order_they_finish(is_async):
     assert dispatcher.next()[0] == 1
 
 
-def test_misuse_is_told_at_once():
+def test_misuse_is_told_at_once() -> None:
     dispatcher = Dispatcher(ignored)
     with pytest.raises(LookupError):
         dispatcher.next()
@@ -314,7 +315,9 @@ def test_misuse_is_told_at_once():
     ],
 )
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_call_that_takes_too_long(options, status, words, is_async):
+def test_a_call_that_takes_too_long(
+    options: dict[str, Any], status: CallStatus, words: str, is_async: bool
+) -> None:
     gate, cancelled = threading.Event(), threading.Event()
 
     def wait(ctx: ToolContext) -> None:
@@ -338,7 +341,7 @@ def test_a_call_that_takes_too_long(options, status, words, is_async):
     gate.set()
 
 
-def test_a_late_result_is_ignored_even_when_the_number_is_used_again():
+def test_a_late_result_is_ignored_even_when_the_number_is_used_again() -> None:
     gate, left = threading.Event(), threading.Event()
 
     def slow() -> str:
@@ -358,7 +361,7 @@ def test_a_late_result_is_ignored_even_when_the_number_is_used_again():
     assert dispatcher.next()[1].outcome["result"] == "new"
 
 
-def test_a_result_that_is_there_wins_over_a_timeout_that_has_passed():
+def test_a_result_that_is_there_wins_over_a_timeout_that_has_passed() -> None:
     left = threading.Event()
 
     def quick() -> str:
@@ -372,7 +375,7 @@ def test_a_result_that_is_there_wins_over_a_timeout_that_has_passed():
     assert dispatcher.next()[1].outcome == {"ok": True, "result": "there"}
 
 
-def test_a_tool_that_blocks_the_event_loop_does_not_hold_up_later_ones():
+def test_a_tool_that_blocks_the_event_loop_does_not_hold_up_later_ones() -> None:
     gate = threading.Event()
 
     async def rude() -> None:
@@ -387,7 +390,7 @@ def test_a_tool_that_blocks_the_event_loop_does_not_hold_up_later_ones():
     gate.set()
 
 
-def test_a_timeout_alone_does_not_change_the_loop():
+def test_a_timeout_alone_does_not_change_the_loop() -> None:
     async def which() -> int:
         return id(asyncio.get_running_loop())
 
@@ -399,7 +402,7 @@ def test_a_timeout_alone_does_not_change_the_loop():
     assert outcome(which) == before
 
 
-def test_a_task_left_behind_cannot_end_the_event_loop():
+def test_a_task_left_behind_cannot_end_the_event_loop() -> None:
     async def bomb() -> None:
         raise SystemExit
 
@@ -421,7 +424,7 @@ def test_a_task_left_behind_cannot_end_the_event_loop():
 # -- abandoning, interrupts, loops, processes
 
 
-def test_abandoning_cancels_async_calls_and_forgets_all():
+def test_abandoning_cancels_async_calls_and_forgets_all() -> None:
     gate, begun, cancelled = threading.Event(), threading.Event(), threading.Event()
 
     async def wait_async() -> None:
@@ -442,7 +445,7 @@ def test_abandoning_cancels_async_calls_and_forgets_all():
     assert dispatcher.next(timeout=SOON) is None
 
 
-def test_who_waits_for_calls_that_another_thread_abandons_does_not_wait_for_ever():
+def test_who_waits_for_calls_that_another_thread_abandons_does_not_wait_for_ever() -> None:
     gate, begun, ended = threading.Event(), threading.Event(), threading.Event()
     dispatcher, late, tried = Dispatcher(lambda _number, done: late.append(done)), [], []
 
@@ -468,7 +471,7 @@ def test_who_waits_for_calls_that_another_thread_abandons_does_not_wait_for_ever
     assert tried == []
 
 
-def test_waiting_can_be_interrupted_by_a_signal():
+def test_waiting_can_be_interrupted_by_a_signal() -> None:
     gate = threading.Event()
     dispatcher = Dispatcher(ignored)
     dispatcher.start(1, quiet(lambda: gate.wait(30)), {}, context())
@@ -482,7 +485,7 @@ def test_waiting_can_be_interrupted_by_a_signal():
     assert dispatcher.next()[1].status is OK
 
 
-def test_async_tools_share_one_loop_from_anywhere():
+def test_async_tools_share_one_loop_from_anywhere() -> None:
     async def which() -> int:
         return id(asyncio.get_running_loop())
 
@@ -499,7 +502,7 @@ def test_async_tools_share_one_loop_from_anywhere():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="forking with threads warns")
-def test_a_forked_process_makes_its_own_loop():
+def test_a_forked_process_makes_its_own_loop() -> None:
     polite = both(lambda: "alive")[1]
     assert outcome(polite) == (OK, "alive")
     child = os.fork()
@@ -512,7 +515,7 @@ def test_a_forked_process_makes_its_own_loop():
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_threads_do_not_keep_the_process_alive(tmp_path):
+def test_threads_do_not_keep_the_process_alive(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import asyncio, sys, time\n"
@@ -542,7 +545,7 @@ def test_threads_do_not_keep_the_process_alive(tmp_path):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_late_outcome_is_told(is_async):
+def test_a_late_outcome_is_told(is_async: bool) -> None:
     end, told = threading.Event(), threading.Event()
     late: list[tuple[int, Dispatched]] = []
 

@@ -1,30 +1,34 @@
 """What people send to runs on a real database, whatever the run is doing when they send it."""
 
 import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from freezegun import freeze_time
 
 from stepwell import Agent, Answer, Engine, Limits, Pipeline, ProviderError, Reply, ScriptedModel
 from stepwell.errors import InvalidInput, NotSent, RunNotResumable, UnknownWorkflow
-from stepwell.messages import ToolMessage, UserMessage
+from stepwell.messages import Request, ToolMessage, UserMessage
 from stepwell.operations import steering
+from stepwell.views.runs import HistoryEntry
 from tests.engines import AT_ONCE, Till, lose, opened
 
 PAY, WIRE, LOOK = ("pay", {"amount": 1}), ("wire", {"amount": 1}), ("look", {"q": "a"})
 
 
 @pytest.fixture
-def till():
+def till() -> Till:
     return Till()
 
 
 @pytest.fixture
-def make(tmp_path, till):
+def make(tmp_path: Path, till: Till) -> Iterator[Callable[..., Engine]]:
     """Opens engines on one file; they are closed when the test ends."""
     engines = []
 
-    def _make(*replies, **options):
+    def _make(*replies: Any, **options: Any) -> Engine:
         engine = opened(tmp_path / "runs.db", *replies, **{"tools": till.tools} | options)
         engines.append(engine)
         return engine
@@ -34,34 +38,36 @@ def make(tmp_path, till):
         engine.close()
 
 
-def triggers(engine):
+def triggers(engine: Engine) -> list[str]:
     return [entry.trigger for entry in engine.history("last")]
 
 
-def requests(engine):
+def requests(engine: Engine) -> list[list[UserMessage]]:
     """What the model was sent, request by request."""
     return engine.workflows["w"].model.requests
 
 
-def said(request):
+def said(request: list[UserMessage]) -> list[str]:
     return [m.text for m in request if isinstance(m, UserMessage)]
 
 
-def receipts(engine):
+def receipts(engine: Engine) -> list[Any]:
     return [(sent.kind, sent.text, sent.delivered_seq) for sent in engine.get("last").inbox]
 
 
-def meanwhile(happens, *reply, **more):
+def meanwhile(happens: Callable[..., Any], *reply: str, **more: Any) -> Callable[..., Reply]:
     """A reply of the model during which something happens."""
 
-    def play(_request):
+    def play(_request: Request) -> Reply:
         happens()
         return Reply(*reply, **more)
 
     return play
 
 
-def test_a_message_that_comes_while_tools_run_is_read_after_their_results(make):
+def test_a_message_that_comes_while_tools_run_is_read_after_their_results(
+    make: Callable[..., Engine],
+) -> None:
     """A12, on the way that every provider accepts."""
     engine = make(
         meanwhile(lambda: engine.send("last", "Hurry!", by="ann"), "Both.", calls=[LOOK, PAY]),
@@ -77,7 +83,9 @@ def test_a_message_that_comes_while_tools_run_is_read_after_their_results(make):
     assert (entry.trigger, entry.by) == ("deliver", "ann")
 
 
-def test_a_message_that_comes_with_the_final_answer_is_not_lost(make):
+def test_a_message_that_comes_with_the_final_answer_is_not_lost(
+    make: Callable[..., Engine],
+) -> None:
     """The answer stands in the history; the run goes on at once, driven by the same process."""
     engine = make(
         meanwhile(lambda: engine.send("last", "And Paris?", by="ann"), "Tokyo: rain."),
@@ -91,7 +99,9 @@ def test_a_message_that_comes_with_the_final_answer_is_not_lost(make):
 
 
 @pytest.mark.parametrize("how", ["resume", "work"])
-def test_a_message_to_a_finished_run_goes_on_as_the_same_run(make, how):
+def test_a_message_to_a_finished_run_goes_on_as_the_same_run(
+    make: Callable[..., Engine], how: str
+) -> None:
     limits = Limits(max_turns=2, max_tool_calls=1)
     engine = make(Reply("Tokyo: rain."), Reply(calls=[LOOK]), Reply("Paris: sun."), limits=limits)
     first = engine.run("w", "Tokyo?", key="k")
@@ -118,7 +128,7 @@ def test_a_message_to_a_finished_run_goes_on_as_the_same_run(make, how):
     assert len(requests(engine)) == 3
 
 
-def test_two_workers_and_one_message_make_one_answer(make):
+def test_two_workers_and_one_message_make_one_answer(make: Callable[..., Engine]) -> None:
     first, second = make(Reply("one"), Reply("two")), make(Reply("one"), Reply("two"))
     first.run("w", "Go.")
     first.send("last", "More.")
@@ -133,7 +143,7 @@ def test_two_workers_and_one_message_make_one_answer(make):
     assert first.get("last").used.turns == 2
 
 
-def test_a_capped_run_hears_it_when_it_is_raised(make):
+def test_a_capped_run_hears_it_when_it_is_raised(make: Callable[..., Engine]) -> None:
     engine = make(Reply(calls=[LOOK]), Reply("done"))
     engine.run("w", "Go.", max_turns=1)
     engine.send("last", "Briefly!")
@@ -144,7 +154,7 @@ def test_a_capped_run_hears_it_when_it_is_raised(make):
     assert said(requests(engine)[-1]) == ["Go.", "Briefly!"]
 
 
-def test_a_failed_run_hears_it_when_it_is_resumed(make):
+def test_a_failed_run_hears_it_when_it_is_resumed(make: Callable[..., Engine]) -> None:
     broken = ProviderError("401", kind="authentication")
     engine = make(Reply(calls=[PAY]), broken)
     assert engine.run("w", "Go.").state == "failed"
@@ -156,7 +166,9 @@ def test_a_failed_run_hears_it_when_it_is_resumed(make):
     assert triggers(fixed)[-3:] == ["resume", "deliver", "answer"]
 
 
-def test_c09_a_message_while_a_call_waits_makes_no_second_question(make, till):
+def test_c09_a_message_while_a_call_waits_makes_no_second_question(
+    make: Callable[..., Engine], till: Till
+) -> None:
     engine = make(Reply(calls=[WIRE]), Reply("done"))
     run = engine.run("w", "Go.")
     engine.send(run.id, "Hurry!")
@@ -167,10 +179,12 @@ def test_c09_a_message_while_a_call_waits_makes_no_second_question(make, till):
     assert (till.effects, len(engine.get(run.id).approvals)) == (["wired 1"], 1)
 
 
-def test_a_raise_reaches_the_driver_of_a_live_run_before_its_limit(make):
+def test_a_raise_reaches_the_driver_of_a_live_run_before_its_limit(
+    make: Callable[..., Engine],
+) -> None:
     """It is sent, as the run is not ours to change; the driver takes it before it asks again."""
 
-    def raise_it():
+    def raise_it() -> None:
         amounts = {"max_turns": 1, "max_tool_calls": 2}
         steering.resume(engine.store, 1, "ann", amounts, None)
 
@@ -184,8 +198,10 @@ def test_a_raise_reaches_the_driver_of_a_live_run_before_its_limit(make):
     assert engine.history(run.id)[sent.delivered_seq - 1].trigger == "deliver"
 
 
-def test_a_raise_that_comes_as_the_run_is_capped_goes_on_with_it(make):
-    def raise_it():
+def test_a_raise_that_comes_as_the_run_is_capped_goes_on_with_it(
+    make: Callable[..., Engine],
+) -> None:
+    def raise_it() -> None:
         steering.resume(engine.store, 1, "ann", {"max_turns": 0, "max_tool_calls": 5}, None)
 
     calls = [LOOK, LOOK]
@@ -195,7 +211,7 @@ def test_a_raise_that_comes_as_the_run_is_capped_goes_on_with_it(make):
     assert triggers(engine)[-3:] == ["cap", "top_up", "answer"]
 
 
-def test_a_raise_of_a_parked_run_is_kept_until_it_goes_on(make):
+def test_a_raise_of_a_parked_run_is_kept_until_it_goes_on(make: Callable[..., Engine]) -> None:
     engine = make(Reply(calls=[WIRE]), Reply("done"))
     run = engine.run("w", "Go.", max_turns=1)
     parked = engine.resume(run.id, max_turns=1, by="ann")
@@ -209,7 +225,9 @@ def test_a_raise_of_a_parked_run_is_kept_until_it_goes_on(make):
         engine.resume(run.id, max_turns=1)
 
 
-def test_what_was_sent_while_the_process_was_lost_is_taken_by_the_next_one(make):
+def test_what_was_sent_while_the_process_was_lost_is_taken_by_the_next_one(
+    make: Callable[..., Engine],
+) -> None:
     with freeze_time("2027-03-14 12:00") as frozen:
         engine = make(Reply(calls=[LOOK]), Reply("done"))
         run = engine.submit("w", "Go.")
@@ -219,7 +237,7 @@ def test_what_was_sent_while_the_process_was_lost_is_taken_by_the_next_one(make)
     assert said(requests(engine)[-1]) == ["Go.", "Hurry!"]
 
 
-def test_nobody_hears_what_is_said_to_a_cancelled_run(make):
+def test_nobody_hears_what_is_said_to_a_cancelled_run(make: Callable[..., Engine]) -> None:
     engine = make(Reply("done"))
     run = engine.submit("w", "Go.")
     engine.send(run.id, "Before.")
@@ -231,7 +249,7 @@ def test_nobody_hears_what_is_said_to_a_cancelled_run(make):
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
-def test_there_has_to_be_something_to_say(make, text):
+def test_there_has_to_be_something_to_say(make: Callable[..., Engine], text: str) -> None:
     engine = make(Reply("done"))
     run = engine.submit("w", "Go.")
     with pytest.raises(NotSent, match="empty"):
@@ -239,7 +257,7 @@ def test_there_has_to_be_something_to_say(make, text):
     assert engine.get(run.id).inbox == ()
 
 
-def test_what_no_database_can_hold_is_cleaned(make):
+def test_what_no_database_can_hold_is_cleaned(make: Callable[..., Engine]) -> None:
     engine = make(Reply("done"))
     run = engine.submit("w", "Go.")
     sent = engine.send(run.id, "a\udcff\0b", by="\udcff")
@@ -248,7 +266,7 @@ def test_what_no_database_can_hold_is_cleaned(make):
     assert engine.resume(run.id).state == "done"
 
 
-def test_a_pipeline_is_told_nothing_and_goes_on_undisturbed(tmp_path):
+def test_a_pipeline_is_told_nothing_and_goes_on_undisturbed(tmp_path: Path) -> None:
     """Its plan sees its own steps only. Who does not know the workflow cannot know that."""
     plan = Pipeline("p", model=ScriptedModel([Reply("x")]), plan=lambda text, _steps: Answer(text))
     file = tmp_path / "runs.db"
@@ -262,7 +280,9 @@ def test_a_pipeline_is_told_nothing_and_goes_on_undisturbed(tmp_path):
         assert [entry.trigger for entry in engine.history(run.id)] == ["start", "answer"]
 
 
-def test_anybody_may_send_and_only_who_knows_the_workflow_goes_on(make, tmp_path):
+def test_anybody_may_send_and_only_who_knows_the_workflow_goes_on(
+    make: Callable[..., Engine], tmp_path: Path
+) -> None:
     engine = make(Reply("one"), Reply("two"))
     run = engine.run("w", "Go.")
     with Engine(tmp_path / "runs.db", workflows=[Agent("other")]) as stranger:
@@ -274,12 +294,14 @@ def test_anybody_may_send_and_only_who_knows_the_workflow_goes_on(make, tmp_path
     assert engine.resume(run.id).answer == "two"
 
 
-def test_what_is_sent_while_a_retry_is_waited_for_is_read_by_the_next_attempt(make):
+def test_what_is_sent_while_a_retry_is_waited_for_is_read_by_the_next_attempt(
+    make: Callable[..., Engine],
+) -> None:
     """No record tells of it: the driver looks when it has waited."""
     busy = ProviderError("503", kind="overloaded", retryable=True, retry_after=1)
     engine = make(busy, Reply("done"))
 
-    def tell(entry):
+    def tell(entry: HistoryEntry) -> None:
         if entry.trigger == "retry" and entry.attempt == 2:
             engine.send("last", "Hurry!")
 
@@ -288,7 +310,7 @@ def test_what_is_sent_while_a_retry_is_waited_for_is_read_by_the_next_attempt(ma
     assert triggers(engine)[:3] == ["start", "retry", "deliver"]
 
 
-def test_every_transition_is_told_to_who_listens(make):
+def test_every_transition_is_told_to_who_listens(make: Callable[..., Engine]) -> None:
     engine = make(meanwhile(lambda: engine.send("last", "More."), "one"), Reply("two"))
     heard = []
     engine.run("w", "Go.", on_transition=lambda entry: heard.append(entry.trigger))

@@ -1,5 +1,9 @@
 """The scripted model: offline and deterministic, from Python objects or a YAML file."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from stepwell import ProviderError, Reply, ScriptedModel, ToolCall
@@ -11,7 +15,7 @@ LIMITED = ProviderError("429 Too many requests.", kind="rate_limited", retryable
 BROKEN = ProviderError("500 The provider failed.", kind="server_error", retryable=True)
 
 
-def ask(model, turn=0, attempt=1, last="Hello."):
+def ask(model: ScriptedModel, turn: int = 0, attempt: int = 1, last: str = "Hello.") -> Any:
     pieces = []
     request = Request("", [UserMessage("Hello."), UserMessage(last)], turn=turn, attempt=attempt)
     try:
@@ -23,10 +27,10 @@ def ask(model, turn=0, attempt=1, last="Hello."):
 
 
 @pytest.fixture
-def scripted(tmp_path):
+def scripted(tmp_path: Path) -> Callable[..., ScriptedModel]:
     """The model of a script's text."""
 
-    def make(text, encoding="utf-8"):
+    def make(text: str, encoding: str = "utf-8") -> ScriptedModel:
         (tmp_path / "script.yaml").write_text(text, encoding=encoding)
         return resolve("scripted:script.yaml", tmp_path)
 
@@ -36,24 +40,24 @@ def scripted(tmp_path):
 # -- from Python
 
 
-def test_it_is_a_provider():
+def test_it_is_a_provider() -> None:
     model = ScriptedModel([Reply("a")])
     assert isinstance(model, Provider)
     assert (model.name, model.model) == ("scripted", "scripted:python")
     assert resolve(model, None) is model
 
 
-def test_it_plays_a_line_for_each_reply_the_run_has_and_repeats_the_last():
+def test_it_plays_a_line_for_each_reply_the_run_has_and_repeats_the_last() -> None:
     model = ScriptedModel([Reply("a"), Reply("b")])
     assert [ask(model, turn).text for turn in (0, 1, 2, 99)] == ["a", "b", "b", "b"]
 
 
-def test_what_it_was_asked_before_makes_no_difference():
+def test_what_it_was_asked_before_makes_no_difference() -> None:
     model = ScriptedModel([Reply("a"), Reply("b"), Reply("c")])
     assert [ask(model, turn).text for turn in (2, 0, 1, 1)] == ["c", "a", "b", "b"]
 
 
-def test_errors_are_raised_at_the_attempts_before_their_reply():
+def test_errors_are_raised_at_the_attempts_before_their_reply() -> None:
     model = ScriptedModel([Reply("a"), LIMITED, BROKEN, Reply("b"), Reply("c")])
     assert ask(model, 0).text == "a"
     assert [ask(model, 1, attempt) for attempt in (1, 2)] == ["rate_limited", "server_error"]
@@ -61,19 +65,19 @@ def test_errors_are_raised_at_the_attempts_before_their_reply():
     assert ask(model, 2).text == "c"
 
 
-def test_a_script_that_ends_with_an_error_raises_it_for_ever():
+def test_a_script_that_ends_with_an_error_raises_it_for_ever() -> None:
     model = ScriptedModel([Reply("a"), LIMITED, BROKEN])
     played = [ask(model, 1, attempt) for attempt in (1, 2, 3, 4)]
     assert played == ["rate_limited", "server_error", "server_error", "server_error"]
     assert ask(model, 7, 9) == "server_error"
 
 
-def test_a_function_of_the_request_is_a_line():
+def test_a_function_of_the_request_is_a_line() -> None:
     model = ScriptedModel([lambda request: Reply(request.transcript[-1].text.upper())])
     assert ask(model, last="again").text == "AGAIN"
 
 
-def test_the_text_is_heard_as_it_arrives():
+def test_the_text_is_heard_as_it_arrives() -> None:
     model = ScriptedModel([Reply("a"), Reply(calls=[("add", {})])])
     ask(model)
     assert model.heard == "a"
@@ -81,7 +85,7 @@ def test_the_text_is_heard_as_it_arrives():
     assert model.heard == ""
 
 
-def test_a_script_needs_a_line():
+def test_a_script_needs_a_line() -> None:
     with pytest.raises(ConfigurationError, match="at least one reply"):
         ScriptedModel([])
 
@@ -89,7 +93,7 @@ def test_a_script_needs_a_line():
 # -- from YAML
 
 
-def test_a_file_s_lines(scripted):
+def test_a_file_s_lines(scripted: Callable[..., ScriptedModel]) -> None:
     model = scripted("""
 replies:
   - text: Wait.
@@ -113,7 +117,7 @@ replies:
     assert ask(model, 2).text == "Once"
 
 
-def test_a_file_s_faults(scripted):
+def test_a_file_s_faults(scripted: Callable[..., ScriptedModel]) -> None:
     model = scripted("""
 replies:
   - faults: [overloaded, {kind: rate_limited, retry_after: 90}, authentication]
@@ -152,7 +156,9 @@ replies:
         ("authentication", False),
     ],
 )
-def test_every_fault_can_be_played(scripted, kind, retryable):
+def test_every_fault_can_be_played(
+    scripted: Callable[..., ScriptedModel], kind: str, retryable: bool
+) -> None:
     with pytest.raises(ProviderError) as raised:
         scripted(f"replies: [{{faults: [{kind}]}}]").complete(
             Request("", [UserMessage("x")]), print
@@ -180,17 +186,19 @@ replies:
         ("oh yes", "What?"),
     ],
 )
-def test_a_line_may_depend_on_the_last_message(scripted, last, text):
+def test_a_line_may_depend_on_the_last_message(
+    scripted: Callable[..., ScriptedModel], last: str, text: str
+) -> None:
     assert ask(scripted(CHOOSE), last=last).text == text
 
 
-def test_a_result_is_a_last_message_too(scripted):
+def test_a_result_is_a_last_message_too(scripted: Callable[..., ScriptedModel]) -> None:
     result = ToolMessage("k", "add", '{"ok":false,"error":{}}', error=True)
     reply = scripted(CHOOSE).complete(Request("", [result]), print)
     assert reply.text == "It failed."
 
 
-def test_when_nothing_fits_the_script_is_to_blame(scripted):
+def test_when_nothing_fits_the_script_is_to_blame(scripted: Callable[..., ScriptedModel]) -> None:
     assert ask(scripted(CHOOSE), 1) == "script"
 
 
@@ -210,22 +218,24 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "words"), WRONG.values(), ids=WRONG)
-def test_a_file_that_is_no_script_says_where(scripted, text, words):
+def test_a_file_that_is_no_script_says_where(
+    scripted: Callable[..., ScriptedModel], text: str, words: str
+) -> None:
     with pytest.raises(ConfigurationError, match=f"(?s)script.yaml.*{words}"):
         scripted(text)
 
 
-def test_a_file_that_is_not_utf_8(scripted):
+def test_a_file_that_is_not_utf_8(scripted: Callable[..., ScriptedModel]) -> None:
     with pytest.raises(ConfigurationError, match=r"script.yaml"):
         scripted("replies: [{text: größer}]", "latin-1")
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"none.yaml.*No such file"):
         resolve("scripted:none.yaml", tmp_path)
 
 
 @pytest.mark.parametrize("model", ["scripted", "scripted:", "nobody:x", "", "gpt"])
-def test_a_name_that_means_no_model(model, tmp_path):
+def test_a_name_that_means_no_model(model: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"names no model.*Write provider:name.*scripted"):
         resolve(model, tmp_path)

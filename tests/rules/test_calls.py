@@ -1,6 +1,7 @@
 """The life of a batch of calls, from the request to its results (A01, A03, B01, B14, C08, E04, E08)."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.in_memory import InMemory, agent
 PAY, WIRE = ("pay", {"amount": 1}), ("wire", {"amount": 1})
 
 
-def shown(run):
+def shown(run: InMemory) -> list[tuple[str, dict[Any, Any]]]:
     """What the model reads as results: id, JSON."""
     return [
         (m.call, json.loads(m.text)) for m in run.snapshot.transcript if isinstance(m, ToolMessage)
@@ -25,7 +26,7 @@ def shown(run):
 # -- the request
 
 
-def test_the_first_parallel_calls_start_with_the_request_itself():
+def test_the_first_parallel_calls_start_with_the_request_itself() -> None:
     run = InMemory(agent(parallel=2))
     asked = run.asks(PAY, WIRE, PAY, PAY)
     assert (asked.trigger, run.state) == ("request_tools", "dispatching")
@@ -35,7 +36,7 @@ def test_the_first_parallel_calls_start_with_the_request_itself():
     assert run.run.used.tool_calls == 4
 
 
-def test_numbers_go_on_over_batches():
+def test_numbers_go_on_over_batches() -> None:
     run = InMemory(agent())
     run.asks(PAY, PAY)
     run.ends(1)
@@ -57,7 +58,7 @@ def add(a: int, b: int) -> int:
 
 
 @pytest.mark.parametrize("arguments", ["", " ", None, "null", "{}", {}])
-def test_b01_no_arguments_at_all(arguments):
+def test_b01_no_arguments_at_all(arguments: Any) -> None:
     run = InMemory(agent(tools=[now, add]))
     run.asks(("now", arguments), ("add", arguments))
     assert run.statuses == ["running", "error"]
@@ -80,7 +81,7 @@ def test_b01_no_arguments_at_all(arguments):
         ([5], "[5]"),
     ],
 )
-def test_arguments_are_kept_parsed_or_else_as_they_came(arguments, kept):
+def test_arguments_are_kept_parsed_or_else_as_they_came(arguments: Any, kept: Any) -> None:
     run = InMemory(agent())
     run.asks(("pay", arguments))
     assert run.calls[0].arguments == kept
@@ -89,7 +90,7 @@ def test_arguments_are_kept_parsed_or_else_as_they_came(arguments, kept):
     assert valid or run.error(1)[0] == "invalid_arguments"
 
 
-def test_an_invalid_call_is_answered_at_once_and_nobody_is_asked_about_it():
+def test_an_invalid_call_is_answered_at_once_and_nobody_is_asked_about_it() -> None:
     run = InMemory(agent())
     run.asks(("wire", {"amount": "all"}), ("wire", "{"), ("wier", {"amount": 1}))
     assert run.statuses == ["error", "error", "error"]
@@ -99,7 +100,7 @@ def test_an_invalid_call_is_answered_at_once_and_nobody_is_asked_about_it():
 
 
 @pytest.mark.parametrize("name", ["get_wether", 'add" />', "", "Pay", "functions.pay", "pay\0"])
-def test_e08_a_tool_that_does_not_exist(name):
+def test_e08_a_tool_that_does_not_exist(name: str) -> None:
     run = InMemory(agent())
     run.asks((name, "{not json"), PAY)
     kind, message, hint = run.error(1)
@@ -110,7 +111,7 @@ def test_e08_a_tool_that_does_not_exist(name):
 
 
 @pytest.mark.parametrize(("name", "guess"), [("Pay", "pay"), ("wier", "wire")])
-def test_e08_the_nearest_name_is_named(name, guess):
+def test_e08_the_nearest_name_is_named(name: str, guess: str) -> None:
     run = InMemory(agent())
     run.asks((name, {}))
     assert f"Did you mean {guess}?" in run.error(1)[2]
@@ -131,7 +132,9 @@ def test_e08_the_nearest_name_is_named(name, guess):
         [["call_3", "call_3", "call_3"], ["call_4", "", "call_5"]],
     ],
 )
-def test_e04_missing_or_repeated_ids_are_made_up_so_that_every_result_finds_its_call(batches):
+def test_e04_missing_or_repeated_ids_are_made_up_so_that_every_result_finds_its_call(
+    batches: list[list[str]],
+) -> None:
     run = InMemory(agent(parallel=9))
     for ids in batches:
         run.asks(*(ToolCall("pay", {"amount": n}, id_) for n, id_ in enumerate(ids)))
@@ -142,7 +145,7 @@ def test_e04_missing_or_repeated_ids_are_made_up_so_that_every_result_finds_its_
     assert [outcome["result"] for _, outcome in shown(run)] == amounts
 
 
-def test_the_provider_s_own_id_is_kept():
+def test_the_provider_s_own_id_is_kept() -> None:
     run = InMemory(agent())
     run.asks(ToolCall("pay", {"amount": 1}, "toolu_01"))
     run.ends(1)
@@ -152,7 +155,7 @@ def test_the_provider_s_own_id_is_kept():
 # -- outcomes
 
 
-def test_a_finished_call_gives_its_slot_to_the_next_in_the_same_transition():
+def test_a_finished_call_gives_its_slot_to_the_next_in_the_same_transition() -> None:
     run = InMemory(agent(parallel=1))
     run.asks(PAY, PAY, PAY)
     done = run.ends(1)
@@ -160,14 +163,14 @@ def test_a_finished_call_gives_its_slot_to_the_next_in_the_same_transition():
     assert run.statuses == ["ok", "running", "waiting"]
 
 
-def test_no_more_than_parallel_run_at_once():
+def test_no_more_than_parallel_run_at_once() -> None:
     run = InMemory(agent(parallel=2))
     run.asks(*[PAY] * 5)
     run.ends(2)
     assert run.statuses == ["running", "ok", "running", "waiting", "waiting"]
 
 
-def test_a_neighbour_that_needs_a_person_does_not_hold_up_the_others():
+def test_a_neighbour_that_needs_a_person_does_not_hold_up_the_others() -> None:
     run = InMemory(agent(parallel=1))
     run.asks(WIRE, PAY, PAY)
     run.ends(2)
@@ -176,7 +179,7 @@ def test_a_neighbour_that_needs_a_person_does_not_hold_up_the_others():
     assert run.statuses == ["waiting", "ok", "ok"]
 
 
-def test_a03_one_failure_never_hurts_its_neighbours_and_results_come_in_the_order_asked():
+def test_a03_one_failure_never_hurts_its_neighbours_and_results_come_in_the_order_asked() -> None:
     run = InMemory(agent())
     run.asks(
         *(ToolCall("look", {"q": q}, id_) for q, id_ in [("a", "p1"), ("boom", "p2"), ("b", "p3")])
@@ -198,7 +201,7 @@ def test_a03_one_failure_never_hurts_its_neighbours_and_results_come_in_the_orde
     ]
 
 
-def test_an_outcome_says_how_long_it_took_and_which_transition_it_came_with():
+def test_an_outcome_says_how_long_it_took_and_which_transition_it_came_with() -> None:
     run = InMemory(agent())
     run.asks(PAY)
     run.ends(1)
@@ -209,7 +212,7 @@ def test_an_outcome_says_how_long_it_took_and_which_transition_it_came_with():
     "text",
     ["[execution interrupted - user stop]", '{"ok":false,"error":{"type":"max_tool_calls"}}'],
 )
-def test_a15_what_a_result_says_never_decides_what_became_of_the_call(text):
+def test_a15_what_a_result_says_never_decides_what_became_of_the_call(text: str) -> None:
     run = InMemory(agent())
     run.asks(PAY)
     run.ends(1, text)
@@ -217,14 +220,14 @@ def test_a15_what_a_result_says_never_decides_what_became_of_the_call(text):
     assert shown(run) == [("call_1", {"ok": True, "result": text})]
 
 
-def test_a15_a_tool_s_own_error_type_does_not_cap_the_run():
+def test_a15_a_tool_s_own_error_type_does_not_cap_the_run() -> None:
     run = InMemory(agent())
     run.asks(PAY)
     run.ends(1, error=failure("max_tool_calls", "The tool's own."))
     assert run.state == "awaiting_model"
 
 
-def test_b14_a_big_result_is_cut_with_a_note_and_kept_whole_beside_it():
+def test_b14_a_big_result_is_cut_with_a_note_and_kept_whole_beside_it() -> None:
     run = InMemory(agent())
     run.asks(PAY)
     run.ends(1, "x" * 6_000_000)
@@ -235,7 +238,7 @@ def test_b14_a_big_result_is_cut_with_a_note_and_kept_whole_beside_it():
     assert len(shown(run)[0][1]["result"]) < 20_100
 
 
-def test_b14_a_batch_is_bounded_as_a_whole():
+def test_b14_a_batch_is_bounded_as_a_whole() -> None:
     @tool(max_result=500_000)
     def big() -> str:
         """Return a lot."""
@@ -252,7 +255,7 @@ def test_b14_a_batch_is_bounded_as_a_whole():
     assert run.calls[19].full_result == "y" * 200_000
 
 
-def test_a_small_result_is_not_cut():
+def test_a_small_result_is_not_cut() -> None:
     run = InMemory(agent())
     run.asks(PAY)
     run.ends(1, "x" * 20_000)
@@ -262,7 +265,9 @@ def test_a_small_result_is_not_cut():
 # -- limits
 
 
-def test_calls_beyond_the_limit_are_not_run_and_the_run_is_capped_when_the_others_have_ended():
+def test_calls_beyond_the_limit_are_not_run_and_the_run_is_capped_when_the_others_have_ended() -> (
+    None
+):
     run = InMemory(agent(), max_tool_calls=2)
     run.asks(PAY, PAY, PAY)
     assert run.statuses == ["running", "running", "not_run"]
@@ -275,7 +280,7 @@ def test_calls_beyond_the_limit_are_not_run_and_the_run_is_capped_when_the_other
     assert problems(run.snapshot.transcript) == []
 
 
-def test_a_limit_that_was_reached_before_caps_without_running_anything():
+def test_a_limit_that_was_reached_before_caps_without_running_anything() -> None:
     run = InMemory(agent(), max_tool_calls=0)
     run.asks(PAY)
     assert (run.statuses, run.run.used.tool_calls) == (["not_run"], 0)
@@ -283,7 +288,7 @@ def test_a_limit_that_was_reached_before_caps_without_running_anything():
     assert run.state == "capped"
 
 
-def test_topped_up_it_goes_on_and_the_next_batch_is_measured_by_the_new_limit():
+def test_topped_up_it_goes_on_and_the_next_batch_is_measured_by_the_new_limit() -> None:
     run = InMemory(agent(), max_tool_calls=1)
     run.asks(PAY, PAY)
     run.ends(1)
@@ -296,7 +301,7 @@ def test_topped_up_it_goes_on_and_the_next_batch_is_measured_by_the_new_limit():
     assert (run.state, run.run.used.tool_calls) == ("done", 2)
 
 
-def test_an_invalid_call_counts_too():
+def test_an_invalid_call_counts_too() -> None:
     run = InMemory(agent(), max_tool_calls=1)
     run.asks(("nothing", {}))
     run.settle()
@@ -305,7 +310,7 @@ def test_an_invalid_call_counts_too():
     assert run.state == "capped"
 
 
-def test_a_question_is_answered_before_the_limit_caps_the_run():
+def test_a_question_is_answered_before_the_limit_caps_the_run() -> None:
     run = InMemory(agent(), max_tool_calls=1)
     run.asks(WIRE, WIRE)
     run.settle()
@@ -318,7 +323,7 @@ def test_a_question_is_answered_before_the_limit_caps_the_run():
 # -- a lost process (A01, C01, C21)
 
 
-def test_a01_after_a_crash_the_recorded_result_is_used_and_only_safe_calls_repeat():
+def test_a01_after_a_crash_the_recorded_result_is_used_and_only_safe_calls_repeat() -> None:
     run = InMemory(agent())
     run.asks(("look", {"q": "a"}), PAY, ("put", {"key": "k"}), ("look", {"q": "b"}))
     run.ends(4, "recorded")
@@ -335,7 +340,7 @@ def test_a01_after_a_crash_the_recorded_result_is_used_and_only_safe_calls_repea
     assert [(a.call, a.kind) for a in run.open] == [(2, "in_doubt")]
 
 
-def test_a_safe_call_repeats_with_the_same_number_and_so_the_same_key():
+def test_a_safe_call_repeats_with_the_same_number_and_so_the_same_key() -> None:
     run = InMemory(agent())
     run.asks(("put", {"key": "k"}))
     first = run.calls[0]
@@ -346,12 +351,12 @@ def test_a_safe_call_repeats_with_the_same_number_and_so_the_same_key():
     assert (first.fence, again.fence) == (1, 3)
 
 
-def without(run, *names):
+def without(run: InMemory, *names: str) -> None:
     """The same run under a newer version of the code."""
     run.workflow = agent(tools=[t for t in run.workflow.tools if t.name not in names])
 
 
-def test_c21_a_waiting_call_of_a_removed_tool_is_answered_never_dropped():
+def test_c21_a_waiting_call_of_a_removed_tool_is_answered_never_dropped() -> None:
     run = InMemory(agent(parallel=1))
     run.asks(PAY, ("look", {"q": "a"}))
     run.crash()
@@ -361,7 +366,7 @@ def test_c21_a_waiting_call_of_a_removed_tool_is_answered_never_dropped():
     assert "look" in run.error(2)[1]
 
 
-def test_c21_a_started_call_of_a_removed_tool_is_in_doubt():
+def test_c21_a_started_call_of_a_removed_tool_is_in_doubt() -> None:
     run = InMemory(agent())
     run.asks(("look", {"q": "a"}))
     run.crash()
@@ -370,7 +375,7 @@ def test_c21_a_started_call_of_a_removed_tool_is_in_doubt():
     assert run.statuses == ["in_doubt"]
 
 
-def test_c21_results_are_found_by_call_whatever_order_they_came_in():
+def test_c21_results_are_found_by_call_whatever_order_they_came_in() -> None:
     run = InMemory(agent())
     run.asks(*(ToolCall("look", {"q": q}, q) for q in ("a", "b", "c")))
     run.ends(3, "C")
@@ -384,14 +389,14 @@ def test_c21_results_are_found_by_call_whatever_order_they_came_in():
 # -- what the model is shown of its own calls
 
 
-def test_the_transcript_shows_each_call_as_the_model_asked_for_it():
+def test_the_transcript_shows_each_call_as_the_model_asked_for_it() -> None:
     run = InMemory(agent())
     run.says(Reply("Wait.", calls=[ToolCall("pay", '{"amount": 1}', "x")], reasoning="Hm."))
     message = run.snapshot.transcript[-1]
     assert message == AssistantMessage("Wait.", "Hm.", (ToolCall("pay", {"amount": 1}, "x"),))
 
 
-def test_the_effective_arguments_are_the_edited_ones():
+def test_the_effective_arguments_are_the_edited_ones() -> None:
     call = Call(
         number=1,
         provider_id="x",

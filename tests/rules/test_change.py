@@ -1,6 +1,7 @@
 """What every transition does to a run, and how a run is ended before its answer."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -27,18 +28,18 @@ def wire(amount: int) -> str:
     return f"wired {amount}"
 
 
-def a_run(**options):
+def a_run(**options: Any) -> InMemory:
     return InMemory(Agent("w", tools=[pay, wire], **options))
 
 
-def test_the_first_transition():
+def test_the_first_transition() -> None:
     [first] = a_run().history
     assert (first.before, first.trigger, first.by) == (None, Trigger.START, None)
     assert (first.run.id, first.run.state, first.run.seq) == (ID, "awaiting_model", 1)
     assert [(m.number, m.seq, m.role, m.text) for m in first.messages] == [(1, 1, "user", "Go on.")]
 
 
-def test_a_transition_counts_dates_and_keeps_the_old_row_as_the_guard():
+def test_a_transition_counts_dates_and_keeps_the_old_row_as_the_guard() -> None:
     run = a_run()
     made = change(run.snapshot, Trigger.CONTINUE_TURN, LATER)
     assert made.before is run.snapshot.run
@@ -46,12 +47,12 @@ def test_a_transition_counts_dates_and_keeps_the_old_row_as_the_guard():
     assert (made.run.owner, made.run.lease_until) == (run.run.owner, run.run.lease_until)
 
 
-def test_a_clock_that_went_back_does_not_take_the_run_with_it():  # C19
+def test_a_clock_that_went_back_does_not_take_the_run_with_it() -> None:  # C19
     run = a_run()
     assert change(run.snapshot, Trigger.DELIVER, NOW - timedelta(hours=1)).run.updated_at == NOW
 
 
-def test_a_transition_that_the_table_does_not_have_is_refused():
+def test_a_transition_that_the_table_does_not_have_is_refused() -> None:
     with pytest.raises(IllegalTransition):
         change(a_run().snapshot, Trigger.DECIDED, NOW)
 
@@ -60,20 +61,20 @@ def test_a_transition_that_the_table_does_not_have_is_refused():
     ("trigger", "attempt"),
     [(Trigger.CONTINUE_TURN, 1), (Trigger.OVERFLOW, 3), (Trigger.DELIVER, 3), (Trigger.RETRY, 3)],
 )
-def test_progress_resets_the_attempts(trigger, attempt):
+def test_progress_resets_the_attempts(trigger: Trigger, attempt: int) -> None:
     run = a_run()
     run.snapshot.run = run.run._replace(attempt=3)
     assert change(run.snapshot, trigger, NOW).run.attempt == attempt
 
 
-def test_starting_calls_is_no_progress():
+def test_starting_calls_is_no_progress() -> None:
     run = a_run()
     run.asks(("pay", {"amount": 1}))
     run.snapshot.run = run.run._replace(attempt=3)
     assert change(run.snapshot, Trigger.START_CALLS, NOW).run.attempt == 3
 
 
-def test_one_model_call_is_reserved_wherever_the_next_step_makes_one():
+def test_one_model_call_is_reserved_wherever_the_next_step_makes_one() -> None:
     run = a_run()
     assert run.run.reserved_turns == 1
     assert change(run.snapshot, Trigger.OVERFLOW, NOW).run.reserved_turns == 1
@@ -85,7 +86,7 @@ def test_one_model_call_is_reserved_wherever_the_next_step_makes_one():
     assert run.run.reserved_turns == 0
 
 
-def test_nothing_is_reserved_where_no_model_call_is_left():
+def test_nothing_is_reserved_where_no_model_call_is_left() -> None:
     run = InMemory(Agent("w", tools=[pay]), max_turns=1)
     run.asks(("pay", {"amount": 1}))
     run.ends(1)
@@ -93,7 +94,7 @@ def test_nothing_is_reserved_where_no_model_call_is_left():
     assert InMemory(Agent("w"), max_turns=0).run.reserved_turns == 0
 
 
-def test_an_end_dates_the_run_and_releases_it():
+def test_an_end_dates_the_run_and_releases_it() -> None:
     run = a_run()
     run.now = LATER
     run.says(Reply("done"))
@@ -101,7 +102,7 @@ def test_an_end_dates_the_run_and_releases_it():
     assert (run.run.owner, run.run.lease_until, run.run.reserved_turns) == (None, None, 0)
 
 
-def test_parking_releases_the_run():
+def test_parking_releases_the_run() -> None:
     run = a_run()
     run.asks(("wire", {"amount": 1}))
     run.settle()
@@ -109,7 +110,7 @@ def test_parking_releases_the_run():
     assert (run.run.owner, run.run.lease_until, run.run.finished_at) == (None, None, None)
 
 
-def test_going_on_clears_the_end():
+def test_going_on_clears_the_end() -> None:
     run = a_run()
     run.faults(kind="broken")
     assert (run.run.error.type, run.run.finished_at) == ("broken", NOW)
@@ -118,7 +119,7 @@ def test_going_on_clears_the_end():
 
 
 @pytest.mark.parametrize("trigger", [Trigger.CAP, Trigger.FAIL, Trigger.CANCEL])
-def test_a_stop_closes_every_open_call_and_withdraws_the_questions(trigger):
+def test_a_stop_closes_every_open_call_and_withdraws_the_questions(trigger: Trigger) -> None:
     run = a_run(parallel=1)
     run.asks(
         ("pay", {"amount": 1}),
@@ -145,7 +146,7 @@ def test_a_stop_closes_every_open_call_and_withdraws_the_questions(trigger):
     assert run.run.error == WHY
 
 
-def test_a_stop_while_a_call_runs_does_not_claim_to_know_what_became_of_it():
+def test_a_stop_while_a_call_runs_does_not_claim_to_know_what_became_of_it() -> None:
     run = a_run(parallel=1)
     run.asks(("pay", {"amount": 1}), ("pay", {"amount": 2}))
     run.apply(stop(run.snapshot, Trigger.CANCEL, NOW, WHY))

@@ -1,6 +1,7 @@
 """The one thing that a run needs next, from its snapshot alone."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.in_memory import NOW, InMemory, agent
 PAY, WIRE, LOOK = ("pay", {"amount": 1}), ("wire", {"amount": 1}), ("look", {"q": "a"})
 
 
-def test_a_new_run_asks_the_model():
+def test_a_new_run_asks_the_model() -> None:
     run = InMemory(agent(instructions="Be brief.", max_output_tokens=99), "Hello.")
     request = run.command().request
     assert (request.instructions, request.max_output_tokens) == ("Be brief.", 99)
@@ -23,14 +24,16 @@ def test_a_new_run_asks_the_model():
     assert [tool["name"] for tool in request.tools] == ["look", "put", "pay", "wire", "delete"]
 
 
-def test_the_turn_counts_replies_also_those_that_are_not_shown():
+def test_the_turn_counts_replies_also_those_that_are_not_shown() -> None:
     run = InMemory(agent())
     run.says(Reply(""))
     assert run.command().request.turn == 1
 
 
 @pytest.mark.parametrize("limits", [{"max_turns": 0}, {"max_turns": 1}])
-def test_without_a_model_call_left_the_run_is_capped_before_the_spend(limits):
+def test_without_a_model_call_left_the_run_is_capped_before_the_spend(
+    limits: dict[str, int],
+) -> None:
     run = InMemory(agent(), **limits)
     for number in range(limits["max_turns"]):
         run.asks(LOOK)
@@ -42,7 +45,7 @@ def test_without_a_model_call_left_the_run_is_capped_before_the_spend(limits):
     assert f"{limits['max_turns']} model call" in run.run.answer
 
 
-def test_running_calls_are_run():
+def test_running_calls_are_run() -> None:
     run = InMemory(agent())
     run.asks(PAY, WIRE, LOOK)
     command = run.command()
@@ -50,7 +53,7 @@ def test_running_calls_are_run():
     assert [call.number for call in command.calls] == [1, 3]
 
 
-def test_what_may_run_runs_before_anybody_is_asked():
+def test_what_may_run_runs_before_anybody_is_asked() -> None:
     run = InMemory(agent())
     run.asks(WIRE, LOOK)
     assert isinstance(run.command(), RunCalls)
@@ -58,7 +61,7 @@ def test_what_may_run_runs_before_anybody_is_asked():
     assert run.command().change.trigger == "ask"
 
 
-def test_calls_that_became_ready_start_in_a_transition_of_their_own():
+def test_calls_that_became_ready_start_in_a_transition_of_their_own() -> None:
     run = InMemory(agent(parallel=1))
     run.asks(WIRE, WIRE)
     run.settle()
@@ -69,7 +72,7 @@ def test_calls_that_became_ready_start_in_a_transition_of_their_own():
     assert (change.trigger, [c.number for c in change.calls]) == ("start_calls", [1])
 
 
-def test_a_call_that_its_tool_is_looking_into_keeps_its_slot():
+def test_a_call_that_its_tool_is_looking_into_keeps_its_slot() -> None:
     @tool(reconcile=lambda _context: NotKnown())
     def book(n: int) -> None:
         """Book."""
@@ -82,7 +85,7 @@ def test_a_call_that_its_tool_is_looking_into_keeps_its_slot():
     assert ([c.number for c in command.calls], run.statuses[2]) == ([1, 2], "waiting")
 
 
-def test_a_retry_waits():
+def test_a_retry_waits() -> None:
     run = InMemory(agent())
     run.faults(retryable=True, retry_after=60)
     assert run.command() == Wait(NOW + timedelta(seconds=60))
@@ -92,7 +95,7 @@ def test_a_retry_waits():
     assert isinstance(run.command(), AskModel)
 
 
-def test_a_parked_run_waits_for_a_person():
+def test_a_parked_run_waits_for_a_person() -> None:
     run = InMemory(agent())
     run.asks(WIRE)
     run.settle()
@@ -105,7 +108,7 @@ def test_a_parked_run_waits_for_a_person():
     assert run.command() == Wait(None)
 
 
-def ended():
+def ended() -> list[InMemory]:
     capped, failed, done, cancelled = (InMemory(agent(), max_turns=1) for _ in range(4))
     capped.asks(LOOK)
     capped.ends(1)
@@ -116,14 +119,16 @@ def ended():
     return [capped, failed, done, cancelled]
 
 
-def test_what_has_ended_is_finished():
+def test_what_has_ended_is_finished() -> None:
     runs = ended()
     assert [run.state for run in runs] == ["capped", "failed", "done", "cancelled"]
     assert [run.command() for run in runs] == [Finish()] * 4
 
 
 @pytest.mark.parametrize("steps", [[], [PAY], [WIRE]])
-def test_a_requested_cancel_comes_before_everything_else(steps):
+def test_a_requested_cancel_comes_before_everything_else(
+    steps: list[tuple[str, dict[Any, Any]]],
+) -> None:
     run = InMemory(agent())
     if steps:
         run.asks(*steps)
@@ -132,13 +137,13 @@ def test_a_requested_cancel_comes_before_everything_else(steps):
     assert (change.trigger, change.by) == ("cancel", "ann")
 
 
-def test_a_run_that_is_to_be_summarised_goes_on_without_for_now():
+def test_a_run_that_is_to_be_summarised_goes_on_without_for_now() -> None:
     run = InMemory(agent())
     run.snapshot.run = run.run._replace(state=State.SUMMARISING)
     assert run.command().change.trigger == "summary_skipped"
 
 
-def test_deciding_changes_nothing():
+def test_deciding_changes_nothing() -> None:
     run = InMemory(agent())
     run.asks(WIRE, ("nothing", {}))
     before = (run.run, dict(run.snapshot.batch), list(run.snapshot.transcript))
@@ -146,7 +151,7 @@ def test_deciding_changes_nothing():
     assert (run.run, dict(run.snapshot.batch), list(run.snapshot.transcript)) == before
 
 
-def test_a_bare_workflow_cannot_be_run():
+def test_a_bare_workflow_cannot_be_run() -> None:
     run = InMemory(agent())
     with pytest.raises(TypeError, match="Workflow is no kind of workflow"):
         decide(Workflow("w"), run.snapshot, NOW)

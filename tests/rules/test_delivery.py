@@ -1,12 +1,14 @@
 """What is sent to a run: taken at a safe moment, after all results, once, and by no other's mistake."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from stepwell import Limits, Pipeline, Reply
 from stepwell.messages import StopReason, ToolMessage, UserMessage
 from stepwell.pipeline import Ask
+from stepwell.rules.change import Change
 from stepwell.rules.decide import AskModel, Finish, RunCalls, Wait, decide
 from stepwell.rules.delivery import wake
 from stepwell.rules.recovery import cancel
@@ -15,33 +17,33 @@ from stepwell.state.transcript import problems
 from tests.in_memory import InMemory, agent
 
 
-def message(number, text="Also this.", by="ann"):
+def message(number: int, text: str = "Also this.", by: str = "ann") -> InboxEntry:
     return InboxEntry(number=number, kind=InboxKind.MESSAGE, text=text, by=by)
 
 
-def top_up(number, by="bob", **amounts):
+def top_up(number: int, by: str = "bob", **amounts: Any) -> InboxEntry:
     return InboxEntry(number=number, kind=InboxKind.TOP_UP, amounts=amounts, by=by)
 
 
-def send(run, *entries):
+def send(run: InMemory, *entries: InboxEntry) -> None:
     run.snapshot.inbox += entries
 
 
-def texts(run):
+def texts(run: InMemory) -> list[tuple[str, str]]:
     return [(type(m).__name__, m.text) for m in run.snapshot.transcript]
 
 
-def last(run):
+def last(run: InMemory) -> tuple[Any, ...]:
     change = run.history[-1]
     return change.trigger, change.by, change.delivered
 
 
-def woken(run):
+def woken(run: InMemory) -> Change:
     change = wake(run.workflow, run.snapshot, run.now)
     return None if change is None else run.apply(change)
 
 
-def test_messages_are_taken_before_the_next_model_call_in_the_order_sent():
+def test_messages_are_taken_before_the_next_model_call_in_the_order_sent() -> None:
     run = InMemory(agent())
     send(run, message(1, "First."), message(2, "Second.", by="bob"), message(3, "Third."))
     command = run.settle()
@@ -53,7 +55,7 @@ def test_messages_are_taken_before_the_next_model_call_in_the_order_sent():
     assert run.snapshot.inbox == ()
 
 
-def test_nothing_is_put_between_a_call_and_its_result():
+def test_nothing_is_put_between_a_call_and_its_result() -> None:
     """A12: results first, then what was said while the tools ran."""
     run = InMemory(agent())
     run.asks(("look", {"q": "a"}), ("pay", {"amount": 1}))
@@ -69,7 +71,7 @@ def test_nothing_is_put_between_a_call_and_its_result():
     assert problems(run.snapshot.transcript) == []
 
 
-def test_a_run_that_waits_for_a_person_takes_it_when_the_batch_has_ended_and_asks_once():
+def test_a_run_that_waits_for_a_person_takes_it_when_the_batch_has_ended_and_asks_once() -> None:
     """C09, last variant: a message while k1 waits makes no second question about k1."""
     run = InMemory(agent())
     run.asks(("wire", {"amount": 1}))
@@ -86,7 +88,7 @@ def test_a_run_that_waits_for_a_person_takes_it_when_the_batch_has_ended_and_ask
     assert run.snapshot.questions == 1
 
 
-def test_a_run_that_waits_for_a_retry_takes_it_when_it_is_due_and_no_attempt_is_won():
+def test_a_run_that_waits_for_a_retry_takes_it_when_it_is_due_and_no_attempt_is_won() -> None:
     run = InMemory(agent())
     run.faults(retryable=True)
     run.faults(retryable=True)
@@ -97,7 +99,7 @@ def test_a_run_that_waits_for_a_retry_takes_it_when_it_is_due_and_no_attempt_is_
     assert (last(run)[0], run.run.attempt) == ("deliver", 3)
 
 
-def test_a_turn_that_its_provider_has_paused_goes_on_as_it_is():
+def test_a_turn_that_its_provider_has_paused_goes_on_as_it_is() -> None:
     """A09: what was said so far is sent back without a new user message."""
     run = InMemory(agent())
     run.says(Reply("Searching", stop=StopReason.PAUSE))
@@ -110,7 +112,7 @@ def test_a_turn_that_its_provider_has_paused_goes_on_as_it_is():
     assert woken(run).delivered == (1,)
 
 
-def test_a_raise_comes_before_the_limit_is_reached():
+def test_a_raise_comes_before_the_limit_is_reached() -> None:
     run = InMemory(agent(), max_turns=1)
     run.asks(("look", {"q": "a"}))
     run.settle()
@@ -121,7 +123,7 @@ def test_a_raise_comes_before_the_limit_is_reached():
     assert last(run) == ("deliver", "bob", (1, 2))
 
 
-def test_a_message_lets_nobody_pass_a_limit():
+def test_a_message_lets_nobody_pass_a_limit() -> None:
     run = InMemory(agent(), max_turns=0)
     send(run, message(1))
     assert isinstance(run.settle(), Finish)
@@ -129,7 +131,7 @@ def test_a_message_lets_nobody_pass_a_limit():
     assert texts(run)[-1] == ("UserMessage", "Also this.")
 
 
-def test_a_cancelled_run_takes_nothing():
+def test_a_cancelled_run_takes_nothing() -> None:
     run = InMemory(agent())
     send(run, message(1))
     run.apply(cancel(run.snapshot, "ann", run.now))
@@ -138,7 +140,7 @@ def test_a_cancelled_run_takes_nothing():
     assert len(run.snapshot.inbox) == 1
 
 
-def test_a_message_to_a_finished_run_goes_on_with_the_conversation():
+def test_a_message_to_a_finished_run_goes_on_with_the_conversation() -> None:
     run = InMemory(agent(limits=Limits(max_turns=3, max_tool_calls=7)), max_turns=20)
     run.asks(("look", {"q": "a"}))
     run.settle()
@@ -161,14 +163,14 @@ def test_a_message_to_a_finished_run_goes_on_with_the_conversation():
 
 
 @pytest.mark.parametrize("entries", [[], [top_up(1, max_turns=1)]], ids=["nothing", "a raise"])
-def test_a_finished_run_is_woken_by_words_only(entries):
+def test_a_finished_run_is_woken_by_words_only(entries: list[InboxEntry]) -> None:
     run = InMemory(agent())
     run.says(Reply("Here."))
     send(run, *entries)
     assert woken(run) is None
 
 
-def test_a_capped_run_waits_for_room_and_then_hears_what_was_said():
+def test_a_capped_run_waits_for_room_and_then_hears_what_was_said() -> None:
     run = InMemory(agent(), max_turns=0)
     run.settle()
     send(run, message(1))
@@ -179,7 +181,7 @@ def test_a_capped_run_waits_for_room_and_then_hears_what_was_said():
     assert run.snapshot.last_text == "Also this."
 
 
-def test_a_raise_that_came_as_the_limit_was_reached_is_not_lost():
+def test_a_raise_that_came_as_the_limit_was_reached_is_not_lost() -> None:
     run = InMemory(agent(), max_turns=0)
     run.settle()
     send(run, message(1), top_up(2, max_turns=2))
@@ -189,7 +191,7 @@ def test_a_raise_that_came_as_the_limit_was_reached_is_not_lost():
     assert run.snapshot.last_text == "Also this."
 
 
-def test_a_failed_run_waits_for_its_resume():
+def test_a_failed_run_waits_for_its_resume() -> None:
     run = InMemory(agent())
     run.faults()
     send(run, message(1))
@@ -200,7 +202,7 @@ def test_a_failed_run_waits_for_its_resume():
     assert run.snapshot.last_text == "Also this."
 
 
-def test_a_pipeline_takes_raises_but_no_words():
+def test_a_pipeline_takes_raises_but_no_words() -> None:
     """Its plan is a function of its steps, and would never see them."""
     asks = Pipeline("w", plan=lambda _text, _steps: Ask("What?"))
     run = InMemory(asks, max_turns=0)

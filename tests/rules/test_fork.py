@@ -4,13 +4,17 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stepwell import Answer, Call, Engine, Pipeline, Reply, ScriptedModel, ToolContext, clock, tool
 from stepwell.errors import InvalidInput, UnknownTransition, UnknownWorkflow
 from stepwell.messages import AssistantMessage, ToolMessage, UserMessage
-from stepwell.rules.fork import fork
+from stepwell.pipeline import Step
+from stepwell.rules.change import Change
+from stepwell.rules.fork import Fate, fork
+from stepwell.state.snapshot import Snapshot
 from tests.engines import Till, opened
 
 
@@ -226,7 +230,7 @@ def test_an_original_that_moves_on_meanwhile_is_looked_at_again(file: Path, till
         parked = engine.run("w", "Go.")
         seen = []
 
-        def begin(past, fate):
+        def begin(past: Snapshot, fate: Fate) -> Change:
             seen.append((set(fate.begun), set(fate.open)))
             if len(seen) == 1:
                 engine.approve(parked.id)
@@ -252,7 +256,7 @@ def test_an_original_that_moves_on_meanwhile_is_looked_at_again(file: Path, till
     ],
 )
 def test_what_cannot_be_is_refused_and_starts_nothing(
-    file: Path, till: Till, options, said
+    file: Path, till: Till, options: dict[str, Any], said: str
 ) -> None:
     replies = [Reply("", [("look", {"q": "a"}), ("wire", {"amount": 7})]), Reply("Wired.")]
     with opened(file, *replies, tools=till.tools) as engine:
@@ -267,7 +271,7 @@ def test_what_cannot_be_is_refused_and_starts_nothing(
 
 
 def test_a_pipeline_is_told_nothing(file: Path, till: Till) -> None:
-    def plan(_text, steps):
+    def plan(_text: str, steps: list[Step]) -> Any:
         return Answer("Paid.") if steps else Call("pay", amount=5)
 
     pipeline = Pipeline("p", plan=plan, tools=[till.pay], model=ScriptedModel([Reply("x")]))

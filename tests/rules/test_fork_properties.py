@@ -1,13 +1,19 @@
 """A fork of any run at any of its transitions: legal, and nothing of it repeated silently."""
 
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import DataObject, DrawFn
 from ulid import ULID
 
-from stepwell.rules.fork import fork
+from stepwell.rules.change import Change
+from stepwell.rules.fork import Fate, fork
+from stepwell.state.records import Call
+from stepwell.state.snapshot import Snapshot
 from stepwell.state.transcript import problems
 from stepwell.store import Store, past, tables
 from tests.test_properties import StoredJourney, told
@@ -24,14 +30,14 @@ class ForkedJourney(StoredJourney):
     says so.
     """
 
-    def __init__(self, origin, at, options):
+    def __init__(self, origin: StoredJourney, at: int, options: dict[str, Any]) -> None:
         self.draw, self.store, self.run = origin.draw, origin.store, origin.run
         self.begun, self.asked, self.stale = set(), set(), None
         self.starts, self.again, self.model_calls = Counter(), Counter(), 0
         self.sent, self.mailed = 0, []
         self.happened = set(origin.starts) | getattr(origin, "happened", set())
 
-        def begin(then, fate):
+        def begin(then: Snapshot, fate: Fate) -> Change:
             self.then = then
             return fork(self.run.workflow, then, fate, str(ULID()), options, self.run.now)
 
@@ -40,21 +46,21 @@ class ForkedJourney(StoredJourney):
         self.checked = 0
         self.run.snapshot = self.store.load(begun.number)
 
-    def limits_hold(self):
+    def limits_hold(self) -> None:
         """Calls that were open in the original are not counted once more."""
         assert self.model_calls <= self.row.used.turns + self.row.reserved_turns
         assert self.row.used.turns + self.row.reserved_turns <= self.row.max_turns
         new = {number for number in self.starts if number > self.then.calls}
         assert len(new) <= self.row.used.tool_calls <= self.row.max_tool_calls
 
-    def effects_are_as_the_ledger_says(self):
+    def effects_are_as_the_ledger_says(self) -> None:
         super().effects_are_as_the_ledger_says()
         for number in self.happened & set(self.starts) & set(self.then.batch):
             tool = self.run.workflow.toolbox[self.then.batch[number].tool]
             assert tool.read_only or self.starts[number] <= self.again[number]
 
 
-def rows_of(store, number):
+def rows_of(store: Store, number: int) -> dict[Any, Any]:
     """Every row of one run, but for who drives it."""
     found = {}
     with store.reading() as connection:
@@ -66,7 +72,7 @@ def rows_of(store, number):
 
 
 @st.composite
-def options(draw, then):
+def options(draw: DrawFn, then: Snapshot) -> dict[str, Any]:
     """What a person may say of a fork."""
     message = draw(st.sampled_from([None, None, "Do something else."]))
     if then.run.state == "done":
@@ -81,7 +87,7 @@ def options(draw, then):
     }
 
 
-def check_the_beginning(forked, then, wanted):
+def check_the_beginning(forked: ForkedJourney, then: Snapshot, wanted: dict[str, Any]) -> None:
     """It is what the original was, with nothing of its own yet."""
     now = forked.snapshot
     run = now.run
@@ -100,18 +106,18 @@ def check_the_beginning(forked, then, wanted):
         assert now.batch[int(number)].outcome == {"ok": True, "result": "it was so"}
 
 
-def told_of(call):
+def told_of(call: Call) -> tuple[Any, ...]:
     return call.number, call.status, call.outcome, call.effective
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     opened = Store(tmp_path_factory.mktemp("forks") / "runs.db", synchronous="off")
     yield opened
     opened.close()
 
 
-def fork_at(journey, at):
+def fork_at(journey: StoredJourney, at: int) -> ForkedJourney:
     """A fork of this journey, checked to be a beginning and to leave the original untouched."""
     draw, store, number = journey.draw, journey.store, journey.row.number
     before = rows_of(store, number)
@@ -128,7 +134,7 @@ def fork_at(journey, at):
 
 @settings(LOOSE, max_examples=200)
 @given(st.data(), st.integers(5, 16))
-def test_a_fork_of_any_run_at_any_transition(store, data, steps):
+def test_a_fork_of_any_run_at_any_transition(store: Store, data: DataObject, steps: int) -> None:
     journey = StoredJourney(data.draw, store)
     for _ in range(steps):
         journey.step()
@@ -140,7 +146,9 @@ def test_a_fork_of_any_run_at_any_transition(store, data, steps):
 
 @settings(LOOSE, max_examples=100)
 @given(st.data(), st.integers(5, 16))
-def test_a_fork_and_a_fork_of_it_can_be_finished(store, data, steps):
+def test_a_fork_and_a_fork_of_it_can_be_finished(
+    store: Store, data: DataObject, steps: int
+) -> None:
     journey = StoredJourney(data.draw, store)
     for _ in range(steps):
         journey.step()

@@ -1,14 +1,20 @@
 """A run as it was after any of its transitions: what its rows tell, against what was live then."""
 
 import copy
+from collections.abc import Iterator
 from dataclasses import fields
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import DataObject, DrawFn
 
 from stepwell.errors import UnknownTransition
+from stepwell.rules.change import Change
 from stepwell.rules.history import rewind
+from stepwell.state.records import RunRow
+from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store, inspect, past
 from stepwell.views.runs import RunDetail
 from tests.test_properties import StoredJourney, told
@@ -27,16 +33,16 @@ FLEETING = {
 }
 
 
-def lasting(run):
+def lasting(run: RunRow) -> RunRow:
     return run._replace(**dict.fromkeys(FLEETING & set(run._fields)))
 
 
-def as_told(snapshot):
+def as_told(snapshot: Snapshot) -> dict[str, Any]:
     """All of a snapshot that its transitions made; what was sent to it is not theirs."""
     return told(snapshot) | {"run": lasting(snapshot.run), "inbox": None}
 
 
-def shown(detail):
+def shown(detail: RunDetail) -> dict[str, Any]:
     """All that a run is shown with, but for what is fleeting."""
     return {f.name: getattr(detail, f.name) for f in fields(RunDetail) if f.name not in FLEETING}
 
@@ -44,28 +50,28 @@ def shown(detail):
 class RememberedJourney(StoredJourney):
     """Keeps what the run was after each transition, as its driver held it and as it was shown."""
 
-    def __init__(self, draw, store):
+    def __init__(self, draw: DrawFn, store: Store) -> None:
         self.held = {}
         self.shown = {}
         super().__init__(draw, store)
 
-    def claim(self):
+    def claim(self) -> None:
         if not self.held:  # begun, and not claimed yet
             self.snapshot.run = self.store.load(self.row.number).run
             self.remember_now()
         super().claim()
 
-    def apply(self, change, *, driven=True):
+    def apply(self, change: Change, *, driven: bool = True) -> None:
         super().apply(change, driven=driven)
         self.remember_now()
 
-    def remember_now(self):
+    def remember_now(self) -> None:
         seq = self.row.seq
         self.held[seq] = as_told(copy.deepcopy(self.snapshot))
         with self.store.reading() as connection:
             self.shown[seq] = shown(inspect.detail(connection, self.row.number, self.run.now))
 
-    def check_the_past(self):
+    def check_the_past(self) -> None:
         number = self.row.number
         with self.store.reading() as connection:
             rows = past.rows(connection, number)
@@ -80,7 +86,7 @@ class RememberedJourney(StoredJourney):
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     opened = Store(tmp_path_factory.mktemp("past") / "runs.db", synchronous="off")
     yield opened
     opened.close()
@@ -88,7 +94,7 @@ def store(tmp_path_factory):
 
 @settings(LOOSE, max_examples=200)
 @given(st.data(), st.integers(5, 25))
-def test_any_run_at_any_of_its_transitions(store, data, steps):
+def test_any_run_at_any_of_its_transitions(store: Store, data: DataObject, steps: int) -> None:
     journey = RememberedJourney(data.draw, store)
     for _ in range(steps):
         journey.step()

@@ -1,6 +1,8 @@
 """What starts a run, and what people and recovery change in one from outside (C22)."""
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,7 @@ from tests.in_memory import LOST, NOW, POLICY, InMemory, agent
 PAY, WIRE = ("pay", {"amount": 1}), ("wire", {"amount": 1})
 
 
-def capped():
+def capped() -> InMemory:
     run = InMemory(agent(), max_turns=1, max_tool_calls=1)
     run.asks(PAY)
     run.ends(1)
@@ -25,19 +27,19 @@ def capped():
     return run
 
 
-def failed():
+def failed() -> InMemory:
     run = InMemory(agent())
     run.faults(kind="broken")
     return run
 
 
-def done():
+def done() -> InMemory:
     run = InMemory(agent())
     run.says(Reply("done"))
     return run
 
 
-def parked():
+def parked() -> InMemory:
     run = InMemory(agent())
     run.asks(WIRE)
     run.settle()
@@ -47,7 +49,7 @@ def parked():
 # -- new runs
 
 
-def test_what_a_run_was_started_with_is_kept():
+def test_what_a_run_was_started_with_is_kept() -> None:
     run = InMemory(
         agent(limits=Limits(max_turns=4)), key="k", user="ann", model="m:x", approve="all"
     )
@@ -58,23 +60,23 @@ def test_what_a_run_was_started_with_is_kept():
 
 
 @pytest.mark.parametrize("text", ["", " \n\t"])
-def test_an_empty_input_starts_nothing(text):
+def test_an_empty_input_starts_nothing(text: str) -> None:
     with pytest.raises(InvalidInput, match="empty"):
         new_run("id", text, "park", {})
 
 
-def test_an_unknown_policy_starts_nothing():
+def test_an_unknown_policy_starts_nothing() -> None:
     with pytest.raises(InvalidInput, match=r"maybe.*park, deny, all"):
         new_run("id", "Go.", "maybe", {})
 
 
 @pytest.mark.parametrize("option", ["max_turns", "max_tool_calls"])
-def test_a_negative_limit_starts_nothing(option):
+def test_a_negative_limit_starts_nothing(option: str) -> None:
     with pytest.raises(InvalidInput, match=option):
         new_run("id", "Go.", "park", {option: -1})
 
 
-def test_b04_words_that_no_database_can_hold_are_replaced():
+def test_b04_words_that_no_database_can_hold_are_replaced() -> None:
     new = new_run("id", "a\0\udcff", "park", {"key": "k\udcff", "user": "\0"})
     assert (new.input, new.key, new.user) == ("a\u2400\ufffd", "k\ufffd", "\u2400")
 
@@ -82,7 +84,7 @@ def test_b04_words_that_no_database_can_hold_are_replaced():
 # -- resume, top up
 
 
-def test_a_raise_tops_a_capped_run_up():
+def test_a_raise_tops_a_capped_run_up() -> None:
     run = capped()
     change = run.resume(max_turns=2, max_tool_calls=3)
     assert (change.trigger, change.by, run.state) == ("top_up", "ann", "awaiting_model")
@@ -91,11 +93,11 @@ def test_a_raise_tops_a_capped_run_up():
     assert problems(run.snapshot.transcript) == []
 
 
-def test_a_capped_run_without_a_raise_stays_as_it_is():
+def test_a_capped_run_without_a_raise_stays_as_it_is() -> None:
     assert capped().resume() is None
 
 
-def test_a_failed_run_starts_afresh():
+def test_a_failed_run_starts_afresh() -> None:
     run = InMemory(agent())
     for _ in range(5):
         run.faults(retryable=True, retry_after=0)
@@ -106,17 +108,17 @@ def test_a_failed_run_starts_afresh():
 
 
 @pytest.mark.parametrize("make", [done, parked, lambda: InMemory(agent())])
-def test_nothing_changes_where_nothing_has_to(make):
+def test_nothing_changes_where_nothing_has_to(make: Callable[..., Any]) -> None:
     assert make().resume() is None
 
 
-def test_a_run_that_is_done_has_its_limits_raised_no_more():
+def test_a_run_that_is_done_has_its_limits_raised_no_more() -> None:
     with pytest.raises(RunNotResumable, match=r"cannot be raised any more.*stepwell send"):
         resume(done().snapshot, NOW, None, {"max_turns": 1})
 
 
 @pytest.mark.parametrize("make", [parked, lambda: InMemory(agent())])
-def test_a_raise_of_a_live_run_is_not_ours_to_record(make):
+def test_a_raise_of_a_live_run_is_not_ours_to_record(make: Callable[..., Any]) -> None:
     """It is sent to its driver: `test_steering`."""
     assert make().resume(max_turns=1) is None
 
@@ -124,12 +126,12 @@ def test_a_raise_of_a_live_run_is_not_ours_to_record(make):
 @pytest.mark.parametrize(
     "amounts", [{"max_turns": -1}, {"max_tool_calls": -1}, {"max_cost": "-0.5"}]
 )
-def test_a_limit_is_never_lowered(amounts):
+def test_a_limit_is_never_lowered(amounts: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         resume(capped().snapshot, NOW, None, amounts)
 
 
-def test_a_cancelled_run_is_final():
+def test_a_cancelled_run_is_final() -> None:
     run = InMemory(agent())
     run.apply(cancel(run.snapshot, "ann", NOW))
     with pytest.raises(RunNotResumable, match="final"):
@@ -140,7 +142,7 @@ def test_a_cancelled_run_is_final():
 
 
 @pytest.mark.parametrize("make", [parked, lambda: InMemory(agent())])
-def test_a_live_run_is_cancelled(make):
+def test_a_live_run_is_cancelled(make: Callable[..., Any]) -> None:
     run = make()
     change = run.apply(cancel(run.snapshot, "ann", NOW))
     assert (change.by, run.state, run.run.error.message) == (
@@ -151,7 +153,7 @@ def test_a_live_run_is_cancelled(make):
     assert (run.open, run.run.owner) == ([], None)
 
 
-def test_cancelling_closes_what_had_started_as_unknown():
+def test_cancelling_closes_what_had_started_as_unknown() -> None:
     run = InMemory(agent(parallel=1))
     run.asks(PAY, PAY)
     run.apply(cancel(run.snapshot, None, NOW))
@@ -160,12 +162,12 @@ def test_cancelling_closes_what_had_started_as_unknown():
 
 
 @pytest.mark.parametrize("make", [done, failed, capped])
-def test_what_has_ended_otherwise_is_not_cancelled(make):
+def test_what_has_ended_otherwise_is_not_cancelled(make: Callable[..., Any]) -> None:
     with pytest.raises(RunNotResumable, match="nothing was cancelled"):
         cancel(make().snapshot, "ann", NOW)
 
 
-def test_cancelled_twice_is_cancelled():
+def test_cancelled_twice_is_cancelled() -> None:
     run = InMemory(agent())
     run.apply(cancel(run.snapshot, "ann", NOW))
     assert cancel(run.snapshot, "bob", NOW) is None
@@ -174,7 +176,7 @@ def test_cancelled_twice_is_cancelled():
 # -- lost drivers
 
 
-def test_a_takeover_raises_the_fence_charges_what_was_reserved_and_waits():
+def test_a_takeover_raises_the_fence_charges_what_was_reserved_and_waits() -> None:
     run = InMemory(agent())
     change = take_over(run.snapshot, LOST, NOW, POLICY, 0.5)
     assert (change.trigger, change.error) == ("retry", LOST)
@@ -183,24 +185,24 @@ def test_a_takeover_raises_the_fence_charges_what_was_reserved_and_waits():
     assert (change.run.owner, change.run.lease_until) == (None, None)
 
 
-def test_a_person_s_takeover_goes_on_at_once():
+def test_a_person_s_takeover_goes_on_at_once() -> None:
     assert take_over(InMemory(agent()).snapshot, LOST, NOW, POLICY, None).run.not_before is None
 
 
-def test_a_takeover_while_tools_run_charges_no_model_call():
+def test_a_takeover_while_tools_run_charges_no_model_call() -> None:
     run = InMemory(agent())
     run.asks(PAY)
     assert take_over(run.snapshot, LOST, NOW, POLICY, None).run.used.turns == 1
 
 
-def test_c22_a_run_that_kills_its_worker_each_time_fails_with_the_story():
+def test_c22_a_run_that_kills_its_worker_each_time_fails_with_the_story() -> None:
     run = InMemory(agent(), max_turns=50)
     for _ in range(5):
         run.crash()
     assert (run.state, run.run.error, run.run.used.turns) == ("failed", LOST, 5)
 
 
-def test_c22_a_model_call_that_was_lost_is_charged_so_that_crashes_end_at_the_limit():
+def test_c22_a_model_call_that_was_lost_is_charged_so_that_crashes_end_at_the_limit() -> None:
     run = InMemory(agent(), max_turns=3)
     for _ in range(3):
         run.crash()
@@ -208,7 +210,7 @@ def test_c22_a_model_call_that_was_lost_is_charged_so_that_crashes_end_at_the_li
     assert (run.state, run.run.used.turns) == ("capped", 3)
 
 
-def test_c22_crashes_without_a_model_call_left_are_not_charged():
+def test_c22_crashes_without_a_model_call_left_are_not_charged() -> None:
     run = InMemory(agent(), max_turns=1)
     run.asks(PAY)
     run.ends(1)
@@ -216,7 +218,7 @@ def test_c22_crashes_without_a_model_call_left_are_not_charged():
     assert run.run.used.turns == 1
 
 
-def test_c22_progress_between_crashes_resets_the_attempts_but_not_the_count():
+def test_c22_progress_between_crashes_resets_the_attempts_but_not_the_count() -> None:
     run = InMemory(agent(), max_turns=6)
     for number in range(1, 4):
         run.crash()
@@ -227,7 +229,7 @@ def test_c22_progress_between_crashes_resets_the_attempts_but_not_the_count():
     assert (run.state, run.run.used.turns) == ("capped", 6)
 
 
-def test_a_last_attempt_that_is_lost_closes_its_calls():
+def test_a_last_attempt_that_is_lost_closes_its_calls() -> None:
     run = InMemory(agent())
     run.asks(PAY, ("look", {"q": "a"}))
     for _ in range(4):
@@ -238,7 +240,7 @@ def test_a_last_attempt_that_is_lost_closes_its_calls():
     assert problems(run.snapshot.transcript) == []
 
 
-def test_a_driver_lost_while_it_was_letting_a_question_expire():
+def test_a_driver_lost_while_it_was_letting_a_question_expire() -> None:
     run = parked()
     run.now = NOW + timedelta(days=7)
     run.claim()  # as a worker does with an expired question
@@ -247,7 +249,7 @@ def test_a_driver_lost_while_it_was_letting_a_question_expire():
     assert (run.state, run.statuses) == ("awaiting_model", ["denied"])
 
 
-def test_a_driver_interrupted_while_it_was_letting_a_question_expire():
+def test_a_driver_interrupted_while_it_was_letting_a_question_expire() -> None:
     run = parked()
     run.now = NOW + timedelta(days=7)
     run.claim()
@@ -257,7 +259,7 @@ def test_a_driver_interrupted_while_it_was_letting_a_question_expire():
     assert (run.state, run.statuses) == ("awaiting_model", ["denied"])
 
 
-def test_a_driver_lost_there_after_the_clock_was_set_back():  # C19
+def test_a_driver_lost_there_after_the_clock_was_set_back() -> None:  # C19
     run = parked()
     run.claim()
     run.apply(take_over(run.snapshot, LOST, NOW, POLICY, None))
@@ -265,7 +267,7 @@ def test_a_driver_lost_there_after_the_clock_was_set_back():  # C19
     assert run.run.not_before == NOW + timedelta(days=7)
 
 
-def test_an_interrupted_driver_gives_the_run_back_without_using_up_an_attempt():
+def test_an_interrupted_driver_gives_the_run_back_without_using_up_an_attempt() -> None:
     run = InMemory(agent())
     change = run.apply(interrupt(run.snapshot, "SIGTERM", NOW))
     assert (change.trigger, change.error.message) == ("retry", "The process was stopped (SIGTERM).")
@@ -277,7 +279,7 @@ def test_an_interrupted_driver_gives_the_run_back_without_using_up_an_attempt():
     )
 
 
-def test_the_story_of_a_lost_worker():
+def test_the_story_of_a_lost_worker() -> None:
     run = InMemory(agent())
     run.snapshot.run = run.run._replace(state=State.DISPATCHING, attempt=2)
     fault = lost_worker(run.snapshot, RetryPolicy(attempts=3))

@@ -1,21 +1,23 @@
 """E09: a model that repeats itself is told so, and then stopped; one that waits for news is not."""
 
+from typing import Any
+
 import pytest
 
 from stepwell.machine import State, Trigger
 from stepwell.messages import Reply
-from stepwell.pipeline import Answer, Call, Pipeline
+from stepwell.pipeline import Answer, Call, Pipeline, Step
 from stepwell.rules.decide import AskModel, RunCalls
 from stepwell.state.inbox import InboxEntry, InboxKind
 from stepwell.workflow import Limits
 from tests.in_memory import InMemory, agent
 
 
-def begun(**limits):
+def begun(**limits: Any) -> InMemory:
     return InMemory(agent(limits=Limits(**{"max_turns": 30} | limits)))
 
 
-def asks(run, *calls, result="same"):
+def asks(run: InMemory, *calls: tuple[Any, ...], result: str = "same") -> list[dict[str, Any]]:
     """One reply's calls, and what each of them comes to; the outcomes as the model reads them."""
     run.asks(*calls)
     while isinstance(command := run.settle(), RunCalls):
@@ -24,15 +26,15 @@ def asks(run, *calls, result="same"):
     return [call.outcome for call in run.calls]
 
 
-def look(q="a"):
+def look(q: str = "a") -> tuple[str, dict[str, str]]:
     return ("look", {"q": q})
 
 
-def hints(outcomes):
+def hints(outcomes: list[dict[str, Any]]) -> list[bool]:
     return ["repeated" in outcome for outcome in outcomes]
 
 
-def test_the_third_time_is_answered_with_a_hint_and_the_fourth_is_the_last():
+def test_the_third_time_is_answered_with_a_hint_and_the_fourth_is_the_last() -> None:
     run = begun()
     assert [asks(run, look()) for _ in range(2)] == [[{"ok": True, "result": "same"}]] * 2
     [third] = asks(run, look())
@@ -51,7 +53,7 @@ def test_the_third_time_is_answered_with_a_hint_and_the_fourth_is_the_last():
     assert run.run.used.tool_calls == 4
 
 
-def test_the_model_is_shown_the_hint():
+def test_the_model_is_shown_the_hint() -> None:
     run = begun()
     for _ in range(3):
         asks(run, look())
@@ -59,7 +61,7 @@ def test_the_model_is_shown_the_hint():
 
 
 @pytest.mark.parametrize(("most", "runs"), [(1, 2), (2, 3), (5, 6)])
-def test_how_often_is_a_setting(most, runs):
+def test_how_often_is_a_setting(most: int, runs: int) -> None:
     run = begun(max_repeats=most)
     for times in range(1, runs + 1):
         assert run.state is State.AWAITING_MODEL, times
@@ -67,7 +69,7 @@ def test_how_often_is_a_setting(most, runs):
     assert run.state is State.CAPPED
 
 
-def test_the_order_of_keys_makes_no_other_call():
+def test_the_order_of_keys_makes_no_other_call() -> None:
     run = begun()
     for arguments in ('{"key":"k","value":1}', {"value": 1, "key": "k"}) * 2:
         outcome = asks(run, ("put", arguments))
@@ -75,28 +77,30 @@ def test_the_order_of_keys_makes_no_other_call():
     assert not hints(outcome)[0]
 
 
-def test_polling_with_results_that_change_goes_on():
+def test_polling_with_results_that_change_goes_on() -> None:
     run = begun()
     for percent in range(20):
         assert not any(hints(asks(run, look(), result=f"{percent} %")))
     assert isinstance(run.command(), AskModel)
 
 
-def test_polling_that_stands_still_for_a_while_starts_counting_afresh():
+def test_polling_that_stands_still_for_a_while_starts_counting_afresh() -> None:
     run = begun()
     for result in ["0 %", "0 %", "50 %", "50 %", "100 %"]:
         assert hints(asks(run, look(), result=result)) == [False]
 
 
 @pytest.mark.parametrize("other", [look("b"), ("put", {"key": "a"})])
-def test_a_second_request_after_another_one_is_legitimate(other):
+def test_a_second_request_after_another_one_is_legitimate(
+    other: tuple[str, dict[str, str]],
+) -> None:
     run = begun()
     for call in (look(), other) * 6:
         assert not any(hints(asks(run, call)))
     assert isinstance(run.command(), AskModel)
 
 
-def test_alternating_calls_end_at_the_limits_that_hold_anyway():
+def test_alternating_calls_end_at_the_limits_that_hold_anyway() -> None:
     run = begun(max_turns=9)
     turns = 0
     while run.state is State.AWAITING_MODEL and isinstance(run.settle(), AskModel):
@@ -105,7 +109,7 @@ def test_alternating_calls_end_at_the_limits_that_hold_anyway():
     assert (turns, run.state, run.run.error.type) == (9, State.CAPPED, "max_turns")
 
 
-def test_a_batch_is_the_same_only_as_a_whole():
+def test_a_batch_is_the_same_only_as_a_whole() -> None:
     run = begun()
     for q in "abcdef":
         assert hints(asks(run, look(), look(q))) == [False, False]
@@ -114,7 +118,7 @@ def test_a_batch_is_the_same_only_as_a_whole():
     assert hints(asks(run, look("f"), look("f"))) == [True, True]
 
 
-def test_an_answer_that_is_no_result_repeats_too():
+def test_an_answer_that_is_no_result_repeats_too() -> None:
     run = begun()
     for _ in range(4):
         run.asks(("nobody", {}))
@@ -122,7 +126,7 @@ def test_an_answer_that_is_no_result_repeats_too():
     assert (run.state, run.run.error.type) == (State.CAPPED, "repeated_call")
 
 
-def test_a_denied_call_that_is_asked_for_again_and_again_ends():
+def test_a_denied_call_that_is_asked_for_again_and_again_ends() -> None:
     run = begun()
     for number in range(1, 5):
         run.asks(("wire", {"amount": 1}))
@@ -132,7 +136,7 @@ def test_a_denied_call_that_is_asked_for_again_and_again_ends():
     assert (run.state, run.run.error.type) == (State.CAPPED, "repeated_call")
 
 
-def test_who_is_told_something_new_may_ask_for_the_same_again():
+def test_who_is_told_something_new_may_ask_for_the_same_again() -> None:
     run = begun()
     for number in range(1, 8):
         asks(run, look())
@@ -143,7 +147,7 @@ def test_who_is_told_something_new_may_ask_for_the_same_again():
     assert isinstance(run.command(), AskModel)
 
 
-def test_a_crash_between_does_not_start_the_count_afresh():
+def test_a_crash_between_does_not_start_the_count_afresh() -> None:
     run = begun()
     for _ in range(3):
         asks(run, look())
@@ -152,7 +156,7 @@ def test_a_crash_between_does_not_start_the_count_afresh():
     assert run.state is State.CAPPED
 
 
-def test_a_person_may_let_it_try_once_more():
+def test_a_person_may_let_it_try_once_more() -> None:
     run = begun()
     for _ in range(4):
         asks(run, look())
@@ -165,8 +169,8 @@ def test_a_person_may_let_it_try_once_more():
     assert run.state is State.DONE
 
 
-def test_a_pipeline_s_plan_may_ask_as_often_as_it_likes():
-    def plan(text, steps):
+def test_a_pipeline_s_plan_may_ask_as_often_as_it_likes() -> None:
+    def plan(text: str, steps: list[Step]) -> Any:
         return Answer("done") if len(steps) == 9 else Call("look", q="a")
 
     run = InMemory(Pipeline("w", plan=plan, tools=agent().tools))

@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 from freezegun import freeze_time
@@ -13,6 +14,7 @@ from stepwell.rules.change import Change
 from stepwell.rules.mask import MASKED, Mask, masking
 from stepwell.rules.starting import Start, start
 from stepwell.settings import Settings, load
+from stepwell.tools.decorator import Tool
 from stepwell.workflow import Agent
 from tests.engines import lose, opened
 
@@ -31,7 +33,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "runs.db"
 
 
-def settings(**more):
+def settings(**more: Any) -> Settings:
     return Settings(retry_base=0, synchronous="off", mask=PATTERNS, **more)
 
 
@@ -66,7 +68,7 @@ class Shop:
         return f"to {card}"
 
     @property
-    def tools(self):
+    def tools(self) -> list[Tool]:
         return [self.charge, self.check, self.long, self.refund]
 
 

@@ -1,7 +1,8 @@
 """Pipelines: a pure plan decides the next step, and its runs are as durable as an agent's."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ def look_then_say(text: str, steps: Sequence[Step]) -> Call | Ask | Answer:
             return Answer(steps[-1].text)
 
 
-def pipeline(plan, script, **options) -> Pipeline:
+def pipeline(plan: Callable[..., Any], script: list[Any], **options: Any) -> Pipeline:
     return Pipeline("p", plan=plan, tools=[look, pay], model=ScriptedModel(script), **options)
 
 
@@ -106,7 +107,9 @@ def test_the_plan_sees_the_results_of_an_ask_and_of_failed_calls(tmp_path: Path)
         (lambda _t, _s: Call("look", key=object()), "not serialisable"),
     ],
 )
-def test_a_plan_that_fails_fails_the_run_with_the_story(plan, told: str, tmp_path: Path) -> None:
+def test_a_plan_that_fails_fails_the_run_with_the_story(
+    plan: Callable[..., Any], told: str, tmp_path: Path
+) -> None:
     with Engine(tmp_path / "r.db", workflows=[pipeline(plan, [Reply("x")])]) as engine:
         run = engine.run("p", "Hello")
     assert run.state == "failed"

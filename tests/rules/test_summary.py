@@ -5,12 +5,14 @@ The model, the tools and the summariser are played step by step, in memory.
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from stepwell import Limits, Reply
 from stepwell.errors import ProviderError
 from stepwell.messages import StopReason, Terms, ToolCall, ToolMessage, Usage, UserMessage
+from stepwell.rules.change import Change
 from stepwell.rules.decide import AskModel, Faulted, conclude
 from stepwell.rules.turn import EMPTY
 from stepwell.state.call_terms import Offer
@@ -30,25 +32,32 @@ ROOMY = Limits(max_turns=500, max_tool_calls=500, max_repeats=500)
 class Long(InMemory):
     """A run whose every result takes some hundred tokens, with a window that it will fill."""
 
-    def __init__(self, text="Find the lamp.", *, window=WINDOW, limits=ROOMY, **options):
+    def __init__(
+        self,
+        text: str = "Find the lamp.",
+        *,
+        window: int | None = WINDOW,
+        limits: Limits = ROOMY,
+        **options: Any,
+    ) -> None:
         policy = Summarising(**{"keep_turns": 2, "max_tokens": 200} | options)
         super().__init__(agent(limits=limits, summarising=policy), text)
         self.size = 900
         self.window = window
         self.look_around()
 
-    def look_around(self):
+    def look_around(self) -> None:
         tools = overhead(self.workflow.instructions, self.workflow.definitions)
         terms = Terms(self.window)
         self.snapshot.offer = Offer(model=None, terms=terms, overhead=tools)
 
-    def round(self, *calls, usage=NOTHING):
+    def round(self, *calls: Any, usage: Usage = NOTHING) -> None:
         self.says(Reply("I look.", calls or [LOOK], usage=usage))
         for number, call in self.snapshot.batch.items():
             if not call.status.final:
                 self.ends(number, "word " * (self.size // 5))
 
-    def fill(self):
+    def fill(self) -> AskModel:
         """Rounds until something else than the model's next reply is due."""
         for _ in range(200):
             command = self.settle()
@@ -57,16 +66,16 @@ class Long(InMemory):
             self.round()
         raise AssertionError("the window was never full")
 
-    def summarises(self, text=TEXT, **more):
+    def summarises(self, text: str = TEXT, **more: Any) -> Change:
         assert self.state == "summarising"
         return self.says(Reply(text, **more))
 
     @property
-    def shown(self):
+    def shown(self) -> list[Any]:
         return self.snapshot.transcript
 
 
-def full(**options):
+def full(**options: Any) -> Long:
     """A run that waits for its summary."""
     run = Long(**options)
     run.fill()
@@ -74,7 +83,7 @@ def full(**options):
     return run
 
 
-def test_the_summary_takes_the_place_of_all_but_the_task_and_the_last_turns():
+def test_the_summary_takes_the_place_of_all_but_the_task_and_the_last_turns() -> None:
     run = full()
     before = list(run.shown)
     assert run.snapshot.tokens >= 0.7 * WINDOW
@@ -86,7 +95,7 @@ def test_the_summary_takes_the_place_of_all_but_the_task_and_the_last_turns():
     assert isinstance(run.settle(), AskModel)
 
 
-def test_what_the_summariser_is_asked():
+def test_what_the_summariser_is_asked() -> None:
     run = full(model="scripted:cheap", prompt="Be short.")
     asked = run.settle()
     assert (asked.model, asked.is_aside) == ("scripted:cheap", True)
@@ -99,7 +108,7 @@ def test_what_the_summariser_is_asked():
     assert weigh(message) < WINDOW
 
 
-def test_a_summariser_with_a_smaller_window_is_asked_what_fits_into_it():
+def test_a_summariser_with_a_smaller_window_is_asked_what_fits_into_it() -> None:
     run = full(window=20_000, model="scripted:cheap")
     run.snapshot.offer = replace(run.snapshot.offer, summariser=Terms(4_000))
     asked = run.settle().request
@@ -108,13 +117,13 @@ def test_a_summariser_with_a_smaller_window_is_asked_what_fits_into_it():
 
 
 @pytest.mark.parametrize("at", [2_000, 2_000 / WINDOW])
-def test_the_threshold_is_a_share_or_a_number(at):
+def test_the_threshold_is_a_share_or_a_number(at: float) -> None:
     run = full(at=at)
     assert 2_000 <= run.snapshot.tokens < 2_600
 
 
 @pytest.mark.parametrize(("window", "at"), [(None, 0.7), (100_000, 0.7)])
-def test_below_the_threshold_or_without_one_nothing_happens(window, at):
+def test_below_the_threshold_or_without_one_nothing_happens(window: int | None, at: float) -> None:
     run = Long(window=window, at=at)
     for _ in range(40):
         assert isinstance(run.settle(), AskModel)
@@ -122,7 +131,7 @@ def test_below_the_threshold_or_without_one_nothing_happens(window, at):
     assert not any(change.trigger == "overflow" for change in run.history)
 
 
-def test_the_window_of_the_workflow_counts_before_that_of_the_price_list():
+def test_the_window_of_the_workflow_counts_before_that_of_the_price_list() -> None:
     run = Long(window=10**6)
     run.workflow = replace(run.workflow, summarising=replace(run.workflow.summarising, window=3000))
     run.fill()
@@ -145,7 +154,7 @@ USELESS = {
 
 
 @pytest.mark.parametrize("outcome", USELESS.values(), ids=USELESS)
-def test_a_summary_that_fails_leaves_all_as_it_was(outcome):  # F02
+def test_a_summary_that_fails_leaves_all_as_it_was(outcome: Any) -> None:  # F02
     run = full(at=0.5)
     before = list(run.shown)
     used = run.run.used.turns
@@ -170,7 +179,7 @@ def test_a_summary_that_fails_leaves_all_as_it_was(outcome):  # F02
 
 @pytest.mark.parametrize("parallel", [1, 3, 10])
 @pytest.mark.parametrize("keep", [1, 2, 5])
-def test_a_reply_and_its_results_stay_together(parallel, keep):  # F01, A02
+def test_a_reply_and_its_results_stay_together(parallel: int, keep: int) -> None:  # F01, A02
     run = Long(keep_turns=keep, window=40_000)
     calls = [LOOK] * parallel
     while isinstance(run.settle(), AskModel) and run.state == "awaiting_model":
@@ -181,7 +190,7 @@ def test_a_reply_and_its_results_stay_together(parallel, keep):  # F01, A02
     assert len(run.shown) == 2 + keep * (1 + parallel)
 
 
-def test_a_single_task_is_still_there_after_the_second_summary():  # F04
+def test_a_single_task_is_still_there_after_the_second_summary() -> None:  # F04
     run = full(text="Find the lamp, and say its number.")
     run.summarises()
     run.fill()
@@ -193,7 +202,7 @@ def test_a_single_task_is_still_there_after_the_second_summary():  # F04
 
 
 @pytest.mark.parametrize("quotes", [False, True])
-def test_a_summary_of_a_summary_does_not_grow(quotes):  # F06
+def test_a_summary_of_a_summary_does_not_grow(quotes: bool) -> None:  # F06
     run = Long(max_tokens=400)
     sizes = []
     for _ in range(6):
@@ -209,7 +218,7 @@ def test_a_summary_of_a_summary_does_not_grow(quotes):  # F06
     assert max(sizes) < 2 * 400 + 200
 
 
-def test_the_users_own_words_are_kept_the_last_first():
+def test_the_users_own_words_are_kept_the_last_first() -> None:
     run = Long(window=8_000)
     said = [f"Also {n}: {'x y ' * 700}" for n in range(4)]
     for text in said:
@@ -227,7 +236,7 @@ def test_the_users_own_words_are_kept_the_last_first():
     assert [text in quoted for text in said] == [False, False, True, True]
 
 
-def test_one_huge_result_is_shown_shortened_and_the_run_goes_on():
+def test_one_huge_result_is_shown_shortened_and_the_run_goes_on() -> None:
     run = Long()
     run.size = 60_000
     run.round()
@@ -239,7 +248,7 @@ def test_one_huge_result_is_shown_shortened_and_the_run_goes_on():
     assert run.snapshot.batch[1].outcome["result"].startswith("word word")
 
 
-def test_the_newest_huge_result_is_shortened_also_where_the_provider_has_counted():
+def test_the_newest_huge_result_is_shortened_also_where_the_provider_has_counted() -> None:
     run = Long()
     run.round(usage=Usage(600, 0, 50))
     run.size = 60_000
@@ -249,14 +258,14 @@ def test_the_newest_huge_result_is_shortened_also_where_the_provider_has_counted
     assert run.snapshot.tokens < WINDOW
 
 
-def test_a_task_that_is_longer_than_the_window_caps_the_run():
+def test_a_task_that_is_longer_than_the_window_caps_the_run() -> None:
     run = Long("word " * 9_000)
     run.settle()
     assert (run.state, run.run.error.type) == ("capped", "context_full")
     assert "context cannot be reduced" in run.run.answer
 
 
-def test_the_provider_finds_it_too_long_and_is_asked_again_once():
+def test_the_provider_finds_it_too_long_and_is_asked_again_once() -> None:
     run = Long(window=None)
     for _ in range(8):
         run.round()
@@ -270,7 +279,7 @@ def test_the_provider_finds_it_too_long_and_is_asked_again_once():
     assert run.run.error.type == "context_length"
 
 
-def test_it_is_tried_once_too_after_another_fault():
+def test_it_is_tried_once_too_after_another_fault() -> None:
     run = Long(window=None)
     for _ in range(8):
         run.round()
@@ -281,7 +290,7 @@ def test_it_is_tried_once_too_after_another_fault():
     assert run.faults(kind="context_length").trigger == "fail"
 
 
-def test_what_one_model_refused_says_nothing_of_another():
+def test_what_one_model_refused_says_nothing_of_another() -> None:
     run = Long(window=None)
     for _ in range(8):
         run.round()
@@ -292,7 +301,7 @@ def test_what_one_model_refused_says_nothing_of_another():
     assert (run.run.model, run.run.window) == ("scripted:larger", None)
 
 
-def test_what_the_provider_counts_goes_on_counting_after_a_summary():
+def test_what_the_provider_counts_goes_on_counting_after_a_summary() -> None:
     """English takes half of what the estimate says: 3 000 reported where it says 6 000."""
     run = Long(window=8_000)
     for place in range(12):
@@ -306,7 +315,7 @@ def test_what_the_provider_counts_goes_on_counting_after_a_summary():
     assert run.run.overflow_at == run.snapshot.tokens + 800
 
 
-def test_the_summary_is_paid_for_and_counted():
+def test_the_summary_is_paid_for_and_counted() -> None:
     run = full()
     turns = run.run.used.turns
     run.summarises(usage=Usage(1_000, 0, 100, Decimal("0.25")))
@@ -315,7 +324,7 @@ def test_the_summary_is_paid_for_and_counted():
     assert run.snapshot.shown.reported is None  # its request was not the transcript
 
 
-def test_the_last_model_call_is_not_spent_on_a_summary():
+def test_the_last_model_call_is_not_spent_on_a_summary() -> None:
     run = full()
     turns = run.run.used.turns + 1
     run.snapshot.run = run.run._replace(max_turns=turns)
@@ -324,7 +333,7 @@ def test_the_last_model_call_is_not_spent_on_a_summary():
     assert run.state == "awaiting_model"
 
 
-def test_a_driver_that_is_lost_in_summarising_is_followed_by_another():
+def test_a_driver_that_is_lost_in_summarising_is_followed_by_another() -> None:
     run = full()
     lost = run.crash()
     assert (lost.trigger, run.state) == ("retry", "summarising")
@@ -333,7 +342,7 @@ def test_a_driver_that_is_lost_in_summarising_is_followed_by_another():
     assert run.summarises().trigger == "summarised"
 
 
-def test_reasoning_of_the_turns_that_stay_is_untouched():  # A06, A07
+def test_reasoning_of_the_turns_that_stay_is_untouched() -> None:  # A06, A07
     run = Long()
     raw = {"content": [{"type": "thinking", "thinking": "", "signature": "SIG1"}]}
     while isinstance(run.settle(), AskModel) and run.state == "awaiting_model":
@@ -344,7 +353,7 @@ def test_reasoning_of_the_turns_that_stay_is_untouched():  # A06, A07
     assert problems(run.shown) == []
 
 
-def test_what_we_have_told_the_model_ourselves_is_not_quoted_as_the_users_words():
+def test_what_we_have_told_the_model_ourselves_is_not_quoted_as_the_users_words() -> None:
     run = Long()
     run.says(Reply(""))
     assert run.shown[-1].text == EMPTY

@@ -1,6 +1,7 @@
 """What a model's reply, or its failure, changes (A09, A10, E08, E10)."""
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -14,18 +15,18 @@ PAY = ToolCall("pay", {"amount": 1}, "p1")
 ENCRYPTED = {"type": "reasoning", "encrypted_content": "ENC"}
 
 
-def a_run(**options):
+def a_run(**options: Any) -> InMemory:
     return InMemory(agent(), **options)
 
 
-def legal(run):
+def legal(run: InMemory) -> bool:
     return problems(run.snapshot.transcript) == []
 
 
 # -- an answer
 
 
-def test_an_answer_ends_the_run_and_is_charged():
+def test_an_answer_ends_the_run_and_is_charged() -> None:
     run = a_run()
     usage = Usage(100, 60, 20, Decimal("0.001"))
     done = run.says(Reply("Done.", usage=usage, reasoning="Easy."))
@@ -42,7 +43,7 @@ def test_an_answer_ends_the_run_and_is_charged():
     assert run.snapshot.transcript[-1] == AssistantMessage("Done.", "Easy.")
 
 
-def test_text_that_no_database_can_hold_is_replaced_once():  # B04
+def test_text_that_no_database_can_hold_is_replaced_once() -> None:  # B04
     run = a_run()
     run.says(Reply("ok \udcb2 \0 e\u0301", reasoning="\ud800", raw={"t": "\udfff"}))
     assert run.run.answer == "ok \ufffd \u2400 e\u0301"
@@ -54,7 +55,7 @@ def test_text_that_no_database_can_hold_is_replaced_once():  # B04
     )
 
 
-def test_the_provider_s_own_items_are_kept_with_their_owner():  # A06, A07
+def test_the_provider_s_own_items_are_kept_with_their_owner() -> None:  # A06, A07
     run = a_run()
     run.says(Reply(calls=[PAY], raw=[ENCRYPTED]))
     run.ends(1)
@@ -67,14 +68,16 @@ def test_the_provider_s_own_items_are_kept_with_their_owner():  # A06, A07
 @pytest.mark.parametrize(
     "stop", [StopReason.TOOL_CALLS, StopReason.END, StopReason.UNKNOWN, StopReason.PAUSE, None]
 )
-def test_e10_calls_in_a_complete_reply_run_whatever_the_reason_says(stop):
+def test_e10_calls_in_a_complete_reply_run_whatever_the_reason_says(
+    stop: StopReason | None,
+) -> None:
     run = a_run()
     run.says(Reply(calls=[PAY], stop=stop))
     assert (run.state, run.statuses) == ("dispatching", ["running"])
 
 
 @pytest.mark.parametrize("text", ["", "I will call a tool."])
-def test_e10_tool_calls_without_calls_are_asked_for_once_more_then_fail(text):
+def test_e10_tool_calls_without_calls_are_asked_for_once_more_then_fail(text: str) -> None:
     run = a_run()
     run.says(Reply(text, stop=StopReason.TOOL_CALLS))
     assert (run.state, run.snapshot.last_text) == ("awaiting_model", EMPTY)
@@ -83,7 +86,7 @@ def test_e10_tool_calls_without_calls_are_asked_for_once_more_then_fail(text):
 
 
 @pytest.mark.parametrize("text", ["eos", "error"])
-def test_e10_an_unknown_reason_is_no_success(text):
+def test_e10_an_unknown_reason_is_no_success(text: str) -> None:
     run = a_run()
     run.says(Reply(text, stop=StopReason.UNKNOWN))
     assert (run.state, run.run.error.type, run.run.answer) == ("failed", "unknown_stop", None)
@@ -100,7 +103,9 @@ def test_e10_an_unknown_reason_is_no_success(text):
         ("", [PAY], "."),
     ],
 )
-def test_a10_a_refusal_fails_the_run_with_the_provider_s_words_and_runs_nothing(text, calls, words):
+def test_a10_a_refusal_fails_the_run_with_the_provider_s_words_and_runs_nothing(
+    text: str, calls: list[ToolCall], words: str
+) -> None:
     run = a_run()
     run.says(Reply(text, calls=calls, stop=StopReason.REFUSAL, usage=Usage(7, 0, 1)))
     assert (run.state, run.run.error.type, run.run.answer) == ("failed", "refused", None)
@@ -111,7 +116,7 @@ def test_a10_a_refusal_fails_the_run_with_the_provider_s_words_and_runs_nothing(
 # -- A09: pauses
 
 
-def test_a09_a_pause_is_no_end_and_is_sent_back_as_it_is_without_a_new_user_message():
+def test_a09_a_pause_is_no_end_and_is_sent_back_as_it_is_without_a_new_user_message() -> None:
     run = a_run()
     searching = [{"type": "server_tool_use", "id": "s1"}]
     paused = run.says(Reply("searching", stop=StopReason.PAUSE, raw=searching))
@@ -124,7 +129,7 @@ def test_a09_a_pause_is_no_end_and_is_sent_back_as_it_is_without_a_new_user_mess
     assert (run.state, run.run.used.turns) == ("done", 2)
 
 
-def test_a09_pauses_are_bounded_by_the_limit_of_model_calls():
+def test_a09_pauses_are_bounded_by_the_limit_of_model_calls() -> None:
     run = a_run(max_turns=3)
     for _ in range(3):
         run.says(Reply("searching", stop=StopReason.PAUSE))
@@ -135,7 +140,7 @@ def test_a09_pauses_are_bounded_by_the_limit_of_model_calls():
 # -- cut off
 
 
-def test_a_reply_that_was_cut_off_is_no_answer():
+def test_a_reply_that_was_cut_off_is_no_answer() -> None:
     run = a_run()
     run.says(Reply("Once upon", stop=StopReason.LENGTH))
     assert (run.state, run.run.answer) == ("awaiting_model", None)
@@ -143,7 +148,7 @@ def test_a_reply_that_was_cut_off_is_no_answer():
 
 
 @pytest.mark.parametrize("call", [PAY, ToolCall("pay", '{"amou'), ToolCall("pa", "")])
-def test_calls_of_a_reply_that_was_cut_off_never_run_and_do_not_count(call):
+def test_calls_of_a_reply_that_was_cut_off_never_run_and_do_not_count(call: ToolCall) -> None:
     run = a_run()
     run.says(Reply("Paying", calls=[call], stop=StopReason.LENGTH))
     assert (run.state, run.statuses) == ("awaiting_model", ["not_run"])
@@ -152,14 +157,14 @@ def test_calls_of_a_reply_that_was_cut_off_never_run_and_do_not_count(call):
     assert legal(run)
 
 
-def test_a_cut_off_reply_at_the_limit_of_tool_calls_does_not_cap():
+def test_a_cut_off_reply_at_the_limit_of_tool_calls_does_not_cap() -> None:
     run = a_run(max_tool_calls=0)
     run.says(Reply(calls=[PAY], stop=StopReason.LENGTH))
     run.settle()
     assert run.state == "awaiting_model"
 
 
-def test_cut_off_for_ever_ends_at_the_limit():
+def test_cut_off_for_ever_ends_at_the_limit() -> None:
     run = a_run(max_turns=2)
     for _ in range(2):
         run.says(Reply("", stop=StopReason.LENGTH))
@@ -171,7 +176,7 @@ def test_cut_off_for_ever_ends_at_the_limit():
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
-def test_an_empty_reply_is_never_an_answer_and_fails_when_it_comes_twice(text):
+def test_an_empty_reply_is_never_an_answer_and_fails_when_it_comes_twice(text: str) -> None:
     run = a_run()
     run.says(Reply(text))
     assert run.state == "awaiting_model"
@@ -181,7 +186,7 @@ def test_an_empty_reply_is_never_an_answer_and_fails_when_it_comes_twice(text):
     assert (run.state, run.run.error.type) == ("failed", "empty_reply")
 
 
-def test_an_empty_reply_after_other_turns_is_a_first_one_again():
+def test_an_empty_reply_after_other_turns_is_a_first_one_again() -> None:
     run = a_run()
     run.says(Reply(""))
     run.asks(("look", {"q": "a"}))
@@ -193,7 +198,7 @@ def test_an_empty_reply_after_other_turns_is_a_first_one_again():
 # -- faults
 
 
-def test_a_permanent_fault_fails_the_run():
+def test_a_permanent_fault_fails_the_run() -> None:
     run = a_run()
     run.faults(kind="authentication")
     assert (run.state, run.run.error.type) == ("failed", "authentication")
@@ -203,7 +208,9 @@ def test_a_permanent_fault_fails_the_run():
 @pytest.mark.parametrize(
     ("retry_after", "seconds", "kept"), [(None, 0.5, True), (10, 10, True), (10.5, 10.5, False)]
 )
-def test_e01_a_long_wait_gives_the_run_back_a_short_one_keeps_it(retry_after, seconds, kept):
+def test_e01_a_long_wait_gives_the_run_back_a_short_one_keeps_it(
+    retry_after: float | None, seconds: float, kept: bool
+) -> None:
     run = a_run()
     retry = run.faults(retryable=True, retry_after=retry_after, kind="rate_limited")
     assert (retry.trigger, run.state, run.run.attempt) == ("retry", "awaiting_model", 2)
@@ -212,14 +219,14 @@ def test_e01_a_long_wait_gives_the_run_back_a_short_one_keeps_it(retry_after, se
     assert run.command().until == run.run.not_before
 
 
-def test_waiting_is_over_when_its_time_has_come():
+def test_waiting_is_over_when_its_time_has_come() -> None:
     run = a_run()
     run.faults(retryable=True, retry_after=3)
     run.now = run.run.not_before
     assert run.command().request.attempt == 2
 
 
-def test_the_fifth_failure_is_the_last():
+def test_the_fifth_failure_is_the_last() -> None:
     run = a_run()
     for attempt in (1, 2, 3, 4):
         assert run.run.attempt == attempt
@@ -229,14 +236,14 @@ def test_the_fifth_failure_is_the_last():
     assert "attempt 5, the last" in run.run.error.message
 
 
-def test_a_reply_resets_the_attempts():
+def test_a_reply_resets_the_attempts() -> None:
     run = a_run()
     run.faults(retryable=True)
     run.asks(PAY)
     assert run.run.attempt == 1
 
 
-def test_c09_a_failing_model_call_after_an_approved_call_does_not_run_it_again():
+def test_c09_a_failing_model_call_after_an_approved_call_does_not_run_it_again() -> None:
     run = a_run()
     run.asks(("wire", {"amount": 1}))
     run.settle()
@@ -253,7 +260,7 @@ def test_c09_a_failing_model_call_after_an_approved_call_does_not_run_it_again()
     ]
 
 
-def test_an_error_s_text_can_be_stored():  # B04
+def test_an_error_s_text_can_be_stored() -> None:  # B04
     run = a_run()
     run.faults(hint="see \udcff\0")
     assert run.run.error.message == "It failed. see \ufffd\u2400"

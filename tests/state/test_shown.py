@@ -10,7 +10,7 @@ from stepwell.state.transcript import SHORT, problems
 TASK = UserMessage("Find the lamp.")
 
 
-def rounds(number, size=600):
+def rounds(number: int, size: int = 600) -> Shown:
     """A task and so many replies with one call each; messages are numbered from 1."""
     shown = Shown()
     shown.add(1, TASK)
@@ -21,7 +21,7 @@ def rounds(number, size=600):
     return shown
 
 
-def test_without_a_report_all_is_estimated():
+def test_without_a_report_all_is_estimated() -> None:
     shown = rounds(3)
     assert shown.tokens(50) == 50 + sum(map(weigh, shown.messages))
     more = [UserMessage("And?")]
@@ -29,7 +29,7 @@ def test_without_a_report_all_is_estimated():
     assert shown.weights() == list(map(weigh, shown.messages))
 
 
-def test_what_a_provider_has_counted_is_not_estimated():
+def test_what_a_provider_has_counted_is_not_estimated() -> None:
     shown = rounds(3)
     shown.report(111)
     assert (shown.tokens(50), shown.reported, shown.counted) == (111, 111, 7)
@@ -37,7 +37,7 @@ def test_what_a_provider_has_counted_is_not_estimated():
     assert shown.tokens(50) == 111 + weigh(TASK)
 
 
-def test_a_summary_stands_for_all_but_the_task_up_to_a_number():
+def test_a_summary_stands_for_all_but_the_task_up_to_a_number() -> None:
     shown = rounds(4)
     kept = shown.messages[5:]
     shown.summarise(3, "Nothing yet.", ["Also the chair.", "Please."])
@@ -57,7 +57,7 @@ def test_a_summary_stands_for_all_but_the_task_up_to_a_number():
 
 
 @pytest.mark.parametrize("share", [2, 3])
-def test_after_a_summary_a_report_counts_in_proportion(share):
+def test_after_a_summary_a_report_counts_in_proportion(share: int) -> None:
     shown = rounds(8)
     estimate = shown.tokens(0)
     shown.report(estimate // share)
@@ -66,7 +66,7 @@ def test_after_a_summary_a_report_counts_in_proportion(share):
     assert shown.tokens(0) == pytest.approx(after / share, rel=0.02)
 
 
-def test_a_report_above_the_estimate_loses_no_more_than_the_estimate_does():
+def test_a_report_above_the_estimate_loses_no_more_than_the_estimate_does() -> None:
     shown = rounds(8)
     estimate = shown.tokens(0)
     shown.report(2 * estimate)
@@ -74,7 +74,7 @@ def test_a_report_above_the_estimate_loses_no_more_than_the_estimate_does():
     assert shown.tokens(0) == estimate + sum(map(weigh, shown.messages))
 
 
-def test_shortened_results_keep_their_beginning_and_their_call():
+def test_shortened_results_keep_their_beginning_and_their_call() -> None:
     shown = rounds(3)
     shown.report(shown.tokens(0))
     before = shown.copy()
@@ -88,7 +88,7 @@ def test_shortened_results_keep_their_beginning_and_their_call():
     assert again.messages[4].text.count("more characters") == 1
 
 
-def test_a_copy_is_no_part_of_the_original():
+def test_a_copy_is_no_part_of_the_original() -> None:
     shown = rounds(2)
     shown.report(200)
     other = shown.copy()
@@ -97,7 +97,7 @@ def test_a_copy_is_no_part_of_the_original():
     assert shown == rounds_with_report(2, 200)
 
 
-def rounds_with_report(number, tokens):
+def rounds_with_report(number: int, tokens: int) -> Shown:
     shown = rounds(number)
     shown.report(tokens)
     return shown

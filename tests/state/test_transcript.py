@@ -11,11 +11,11 @@ K1, K2 = ToolCall("add", {"a": 1}, "k1"), ToolCall("add", {"a": 2}, "k2")
 R1, R2 = ToolMessage("k1", "add", "{}", error=False), ToolMessage("k2", "add", "{}", error=False)
 
 
-def asks(*calls):
+def asks(*calls: ToolCall) -> AssistantMessage:
     return AssistantMessage("", calls=calls)
 
 
-def test_results_are_shown_in_the_order_given():
+def test_results_are_shown_in_the_order_given() -> None:
     shown = tool_messages(
         [("k2", "add", success({"sum": 3})), ("k1", "add", failure("boom", "No.", "Stop."))]
     )
@@ -57,16 +57,16 @@ ILLEGAL = {
 
 
 @pytest.mark.parametrize("transcript", LEGAL.values(), ids=LEGAL)
-def test_legal(transcript):
+def test_legal(transcript: list[UserMessage]) -> None:
     assert problems(transcript) == []
 
 
 @pytest.mark.parametrize(("transcript", "why"), ILLEGAL.values(), ids=ILLEGAL)
-def test_illegal(transcript, why):
+def test_illegal(transcript: list[AssistantMessage], why: str) -> None:
     assert any(why in problem for problem in problems(transcript))
 
 
-def test_calls_may_be_open_only_at_the_end_and_only_while_no_model_call_follows():
+def test_calls_may_be_open_only_at_the_end_and_only_while_no_model_call_follows() -> None:
     assert problems([HELLO, asks(K1)], complete=False) == []
     assert problems([], complete=False) == []
     assert problems([HELLO, asks(K1), HELLO], complete=False) != []

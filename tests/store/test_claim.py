@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -18,6 +19,8 @@ from stepwell.messages import Reply
 from stepwell.rules.decide import Faulted
 from stepwell.rules.recovery import interrupt
 from stepwell.state.inbox import InboxKind
+from stepwell.state.records import RunRow
+from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store
 from stepwell.store.claim import CLOCK_SLACK, Owned
 from stepwell.store.owner import CLOCK_TOLERANCE, Owner, is_gone, this_process
@@ -33,7 +36,9 @@ HOUR = timedelta(hours=1)
 # -- claims
 
 
-def test_the_oldest_is_claimed_first_and_only_once(begin, claim) -> None:
+def test_the_oldest_is_claimed_first_and_only_once(
+    begin: Callable[..., RunRow], claim: Callable[..., Snapshot | None]
+) -> None:
     runs = [begin() for _ in range(5)]
     claimed = [claim().run for _ in runs]
     assert [run.id for run in claimed] == [run.id for run in runs]
@@ -41,7 +46,9 @@ def test_the_oldest_is_claimed_first_and_only_once(begin, claim) -> None:
     assert {(run.fence, run.seq, run.owner) for run in claimed} == {(1, 1, 1)}
 
 
-def test_only_known_workflows_are_claimed(begin, claim) -> None:
+def test_only_known_workflows_are_claimed(
+    begin: Callable[..., RunRow], claim: Callable[..., Snapshot | None]
+) -> None:
     begin("new in the next version")
     mine = begin("w")
     assert claim("other") is None
@@ -49,7 +56,9 @@ def test_only_known_workflows_are_claimed(begin, claim) -> None:
     assert claim("other", "w") is None
 
 
-def test_a_run_that_is_asked_for_is_claimed_only_if_it_is_due(begin, claim) -> None:
+def test_a_run_that_is_asked_for_is_claimed_only_if_it_is_due(
+    begin: Callable[..., RunRow], claim: Callable[..., Snapshot | None]
+) -> None:
     begin()
     second = begin()
     assert claim(number=second.number).run.id == second.id
@@ -58,7 +67,9 @@ def test_a_run_that_is_asked_for_is_claimed_only_if_it_is_due(begin, claim) -> N
     assert claim("other", number=1) is None
 
 
-def test_a_run_that_is_known_is_read_again_only_if_it_has_moved_on(store: Store, claim) -> None:
+def test_a_run_that_is_known_is_read_again_only_if_it_has_moved_on(
+    store: Store, claim: Callable[..., Snapshot | None]
+) -> None:
     run = Stepping(store)
     behind = run.copy()
     run.record(run.replied(("look", {"q": "a"})))
@@ -75,7 +86,9 @@ def test_a_run_that_is_known_is_read_again_only_if_it_has_moved_on(store: Store,
     assert [entry.text for entry in fresh.inbox] == ["Also look there."]
 
 
-def test_a_retry_is_not_claimed_before_its_time(store: Store, claim) -> None:
+def test_a_retry_is_not_claimed_before_its_time(
+    store: Store, claim: Callable[..., Snapshot | None]
+) -> None:
     run = Stepping(store)
     busy = ProviderError("Busy.", retryable=True, retry_after=3600)
     run.record(run.concluded(Faulted(busy, "scripted:test")))
@@ -87,14 +100,16 @@ def test_a_retry_is_not_claimed_before_its_time(store: Store, claim) -> None:
     assert claim(now=later).run.number == run.number
 
 
-def test_what_has_ended_is_not_claimed(store: Store, claim) -> None:
+def test_what_has_ended_is_not_claimed(store: Store, claim: Callable[..., Snapshot | None]) -> None:
     run = Stepping(store)
     run.record(run.replied(text="Done."))
     assert run.snapshot.run.state == "done"
     assert claim() is None
 
 
-def test_a_parked_run_is_claimed_only_when_a_question_has_expired(store: Store, claim) -> None:
+def test_a_parked_run_is_claimed_only_when_a_question_has_expired(
+    store: Store, claim: Callable[..., Snapshot | None]
+) -> None:
     run = Stepping(store)
     run.record(run.replied(("wire", {"amount": 1})))
     run.settle()
@@ -105,7 +120,9 @@ def test_a_parked_run_is_claimed_only_when_a_question_has_expired(store: Store, 
     assert claim(now=expires).run.state == "awaiting_approval"
 
 
-def test_a_call_in_doubt_parks_for_ever(store: Store, claim) -> None:
+def test_a_call_in_doubt_parks_for_ever(
+    store: Store, claim: Callable[..., Snapshot | None]
+) -> None:
     """Its question does not expire."""
     run = Stepping(store)
     run.record(run.replied(("pay", {"amount": 1})))
@@ -116,7 +133,9 @@ def test_a_call_in_doubt_parks_for_ever(store: Store, claim) -> None:
     assert claim(now=clock.now() + 10_000 * HOUR) is None
 
 
-def test_an_approved_run_is_claimed_at_once(store: Store, claim) -> None:
+def test_an_approved_run_is_claimed_at_once(
+    store: Store, claim: Callable[..., Snapshot | None]
+) -> None:
     run = Stepping(store)
     run.record(run.replied(("wire", {"amount": 1})))
     run.settle()
@@ -125,7 +144,9 @@ def test_an_approved_run_is_claimed_at_once(store: Store, claim) -> None:
 
 
 @pytest.mark.parametrize("processes", [2, 4])
-def test_no_run_is_ever_claimed_twice(store: Store, begin, processes: int) -> None:
+def test_no_run_is_ever_claimed_twice(
+    store: Store, begin: Callable[..., RunRow], processes: int
+) -> None:
     """C02."""
     numbers = [str(begin().number) for _ in range(300)]
     claimed = crowd(processes, "claim", store.file)
@@ -137,7 +158,9 @@ def test_no_run_is_ever_claimed_twice(store: Store, begin, processes: int) -> No
 # -- leases
 
 
-def test_a_lease_is_extended_for_those_who_still_have_it(store: Store, begin, claim) -> None:
+def test_a_lease_is_extended_for_those_who_still_have_it(
+    store: Store, begin: Callable[..., RunRow], claim: Callable[..., Snapshot | None]
+) -> None:
     for _ in range(3):
         begin()
     fences = {run.number: run.fence for run in (claim().run for _ in range(3))}
@@ -150,7 +173,9 @@ def test_a_lease_is_extended_for_those_who_still_have_it(store: Store, begin, cl
     assert ends[2] < milliseconds(later)
 
 
-def test_another_process_cannot_extend_a_lease(store: Store, begin, claim) -> None:
+def test_another_process_cannot_extend_a_lease(
+    store: Store, begin: Callable[..., RunRow], claim: Callable[..., Snapshot | None]
+) -> None:
     """C04: not even with the right fence."""
     begin()
     fence = claim().run.fence
@@ -158,7 +183,9 @@ def test_another_process_cannot_extend_a_lease(store: Store, begin, claim) -> No
         assert other.renew({1: fence}, clock.now(), clock.now() + HOUR) == {}
 
 
-def test_an_expired_lease_may_be_renewed_while_nobody_took_it(store: Store, begin, claim) -> None:
+def test_an_expired_lease_may_be_renewed_while_nobody_took_it(
+    store: Store, begin: Callable[..., RunRow], claim: Callable[..., Snapshot | None]
+) -> None:
     """Expiry only permits a takeover."""
     begin()
     run = claim(until=clock.now() - HOUR).run
@@ -178,7 +205,9 @@ def test_a_living_owner_is_stuck_only_when_its_lease_is_over() -> None:
     assert stuck(me, -HOUR)
 
 
-def test_a_lease_is_as_long_as_its_owner_wants_it(store: Store, begin) -> None:
+def test_a_lease_is_as_long_as_its_owner_wants_it(
+    store: Store, begin: Callable[..., RunRow]
+) -> None:
     """A reader whose own setting is shorter takes nothing away."""
     begin()
     now = clock.now()
@@ -189,7 +218,9 @@ def test_a_lease_is_as_long_as_its_owner_wants_it(store: Store, begin) -> None:
     assert one.is_stuck(now + 100 * HOUR)
 
 
-def test_a_lease_from_a_clock_that_was_set_back_is_over(store: Store, begin, claim) -> None:
+def test_a_lease_from_a_clock_that_was_set_back_is_over(
+    store: Store, begin: Callable[..., RunRow], claim: Callable[..., Snapshot | None]
+) -> None:
     """C19: it would last an hour longer than any lease does."""
     assert stuck(this_process(), HOUR + LEASE, seen=HOUR)
     assert not stuck(this_process(), seen=timedelta(milliseconds=CLOCK_SLACK))
@@ -246,7 +277,9 @@ def test_of_a_process_elsewhere_only_the_lease_tells(elsewhere: str) -> None:
     assert stuck(there, -LEASE)
 
 
-def test_a_process_is_one_worker_however_much_it_drives(store: Store, begin, claim) -> None:
+def test_a_process_is_one_worker_however_much_it_drives(
+    store: Store, begin: Callable[..., RunRow], claim: Callable[..., Snapshot | None]
+) -> None:
     for _ in range(3):
         begin()
     assert {claim().run.owner for _ in range(3)} == {1}
@@ -256,7 +289,7 @@ def test_a_process_is_one_worker_however_much_it_drives(store: Store, begin, cla
 
 
 def test_a_run_whose_owner_is_gone_is_shown_as_stuck_and_resumed_at_once(
-    store: Store, begin, tmp_path: Path
+    store: Store, begin: Callable[..., RunRow], tmp_path: Path
 ) -> None:
     begin()
     with ending(python(Path(__file__).parent / "crowd.py", "claim", store.file)) as other:

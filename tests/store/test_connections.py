@@ -2,14 +2,17 @@
 
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import OperationalError
 
 from stepwell.errors import ConfigurationError, StoreError
+from stepwell.state.records import RunRow
 from stepwell.store import Store, connections
 from tests.processes import crowd, output, python
 
@@ -55,7 +58,9 @@ def test_a_reader_makes_no_file_where_the_database_has_gone(tmp_path: Path) -> N
     assert not file.exists()
 
 
-def test_a_reader_sees_one_state_of_the_database(store: Store, begin) -> None:
+def test_a_reader_sees_one_state_of_the_database(
+    store: Store, begin: Callable[..., RunRow]
+) -> None:
     begin()
     with store.reading() as connection:
         seen = [connection.execute(text("SELECT count(*) FROM run")).scalar()]
@@ -100,7 +105,7 @@ def test_what_is_no_file_is_refused(url: str) -> None:
 def test_a_file_system_without_write_ahead_logging_is_refused(file: Path) -> None:
     """C13: SQLite's own dot-file locking stands for a network file system: no shared memory."""
 
-    def connect(_dialect, _record, arguments, options):
+    def connect(_dialect: Any, _record: Any, arguments: list[str], options: dict[str, Any]) -> Any:
         return sqlite3.connect(f"file:{arguments[0]}?vfs=unix-dotfile", **options | {"uri": True})
 
     event.listen(Engine, "do_connect", connect)

@@ -9,7 +9,9 @@ import pytest
 from stepwell import ProviderError, Verdict, clock
 from stepwell.machine import State
 from stepwell.rules.decide import Faulted
+from stepwell.state.records import RunRow
 from stepwell.store import Store, inspect
+from stepwell.views.runs import RunDetail
 from tests.store.stepping import Stepping
 
 
@@ -23,7 +25,7 @@ def read(store: Store) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def runs(read) -> Callable[..., list[Any]]:
+def runs(read: Callable[..., Any]) -> Callable[..., list[Any]]:
     def _runs(**options: Any) -> list[Any]:
         asked = {"state": None, "workflow": None, "limit": 50} | options
         found: list[Any] = read(inspect.runs, clock.now(), **asked)
@@ -33,7 +35,7 @@ def runs(read) -> Callable[..., list[Any]]:
 
 
 @pytest.fixture
-def detail(read) -> Callable[[Stepping], Any]:
+def detail(read: Callable[..., Any]) -> Callable[[Stepping], Any]:
     return lambda run: read(inspect.detail, run.number, clock.now())
 
 
@@ -54,7 +56,9 @@ def decided(store: Store) -> Stepping:
     return run
 
 
-def test_runs_are_listed_newest_first(store: Store, runs, begin) -> None:
+def test_runs_are_listed_newest_first(
+    store: Store, runs: Callable[..., list[Any]], begin: Callable[..., RunRow]
+) -> None:
     done = Stepping(store)
     done.record(done.replied(text="Done."))
     begin("other", input="Later")
@@ -68,7 +72,7 @@ def test_runs_are_listed_newest_first(store: Store, runs, begin) -> None:
     assert runs(workflow="none") == []
 
 
-def test_a_run_shows_who_drives_it(store: Store, runs) -> None:
+def test_a_run_shows_who_drives_it(store: Store, runs: Callable[..., list[Any]]) -> None:
     run = Stepping(store)
     [shown] = runs()
     assert shown.owner.endswith(f":{store.owned()[0].owner.pid}")
@@ -78,7 +82,7 @@ def test_a_run_shows_who_drives_it(store: Store, runs) -> None:
     assert (shown.owner, shown.stuck, shown.lease_until) == (None, False, None)
 
 
-def test_a_whole_run(decided: Stepping, detail) -> None:
+def test_a_whole_run(decided: Stepping, detail: Callable[..., RunDetail]) -> None:
     run, id_ = detail(decided), decided.snapshot.run.id
     assert (run.state, run.answer, run.used.turns, run.used.tool_calls) == ("done", "Paid 4.", 2, 3)
     assert [(m.role, m.tool) for m in run.messages] == [
@@ -100,12 +104,16 @@ def test_a_whole_run(decided: Stepping, detail) -> None:
     ]
 
 
-def test_the_messages_are_what_the_model_is_shown(decided: Stepping, detail) -> None:
+def test_the_messages_are_what_the_model_is_shown(
+    decided: Stepping, detail: Callable[..., RunDetail]
+) -> None:
     shown = [m.text for m in detail(decided).messages]
     assert shown[:-1] == [m.text for m in decided.snapshot.transcript[:-1]]
 
 
-def test_the_trace_tells_thoughts_calls_and_observations(decided: Stepping, detail) -> None:
+def test_the_trace_tells_thoughts_calls_and_observations(
+    decided: Stepping, detail: Callable[..., RunDetail]
+) -> None:
     trace = detail(decided).trace
     assert [(t.step, t.type, t.tool) for t in trace] == [
         (1, "reasoning", None),
@@ -119,7 +127,7 @@ def test_the_trace_tells_thoughts_calls_and_observations(decided: Stepping, deta
     assert (trace[0].text, trace[2].arguments) == ("Owed 5.", {"amount": 4})
 
 
-def test_the_history_tells_every_transition(decided: Stepping, read) -> None:
+def test_the_history_tells_every_transition(decided: Stepping, read: Callable[..., Any]) -> None:
     id_ = decided.snapshot.run.id
     entries = read(inspect.history, decided.number)
     story = [(e.seq, e.trigger, [(c.id[len(id_) :], c.status) for c in e.calls]) for e in entries]
@@ -142,7 +150,7 @@ def test_the_history_tells_every_transition(decided: Stepping, read) -> None:
         assert before.at <= after.at
 
 
-def test_the_history_tells_faults(store: Store, read) -> None:
+def test_the_history_tells_faults(store: Store, read: Callable[..., Any]) -> None:
     run = Stepping(store)
     error = ProviderError("Busy.", kind="overloaded", retryable=True)
     run.record(run.concluded(Faulted(error, "scripted:test")))
@@ -151,7 +159,7 @@ def test_the_history_tells_faults(store: Store, read) -> None:
     assert last.error == {"type": "overloaded", "message": "Busy."}
 
 
-def test_questions_are_listed_oldest_first(store: Store, read) -> None:
+def test_questions_are_listed_oldest_first(store: Store, read: Callable[..., Any]) -> None:
     ids = []
     for _ in range(2):
         run = Stepping(store)
@@ -169,7 +177,9 @@ def test_questions_are_listed_oldest_first(store: Store, read) -> None:
     assert [q.status for q in read(inspect.approvals, run.number)] == ["denied"]
 
 
-def test_a_full_result_is_shown_beside_the_cut_one(store: Store, detail) -> None:
+def test_a_full_result_is_shown_beside_the_cut_one(
+    store: Store, detail: Callable[..., RunDetail]
+) -> None:
     run = Stepping(store)
     run.record(run.replied(("look", {"q": "x"})))
     run.record(run.ended(1, "y" * 50_000))

@@ -1,12 +1,15 @@
 """Loading: what is read once is what the driver held, at every transition of a run."""
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stepwell import ProviderError, Verdict, clock
 from stepwell.messages import StopReason
 from stepwell.rules.approval import expire
+from stepwell.rules.change import Change
 from stepwell.rules.decide import Faulted
 from stepwell.rules.recovery import cancel, interrupt, resume
 from stepwell.state.snapshot import Snapshot
@@ -19,7 +22,7 @@ from tests.tracing import tracing
 class Checked(Stepping):
     """After every record, another one who loads the run holds the very same."""
 
-    def record(self, change, **options) -> None:
+    def record(self, change: Change, **options: Any) -> None:
         super().record(change, **options)
         loaded = self.copy()
         assert loaded == self.snapshot
@@ -105,7 +108,7 @@ def test_what_is_loaded_is_what_the_driver_held(
     story(Checked(store))
 
 
-def test_it_is_read_in_one_transaction_and_a_fixed_number_of_statements(file) -> None:
+def test_it_is_read_in_one_transaction_and_a_fixed_number_of_statements(file: Path) -> None:
     with tracing() as statements:
         store = Store(file)
         counts = []

@@ -1,7 +1,7 @@
 """Recording: a transition is written whole and once, by the one who may, or not at all."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ import pytest
 from stepwell import Engine, Verdict
 from stepwell.errors import KeyConflict, LeaseLost
 from stepwell.rules.recovery import cancel, interrupt
+from stepwell.state.records import RunRow
 from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store, tables
 from stepwell.store import record as module
@@ -150,7 +151,9 @@ def test_what_cannot_be_written_leaves_no_half(
     run.record(change)
 
 
-def test_a_key_is_there_once_for_each_workflow(begin, nothing_written: Nothing) -> None:
+def test_a_key_is_there_once_for_each_workflow(
+    begin: Callable[..., RunRow], nothing_written: Nothing
+) -> None:
     begin(key="k")
     begin("other", key="k")
     begin()

@@ -1,7 +1,7 @@
 """The schema's version: made once, brought up to date after a copy, or refused untouched."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from stepwell.errors import SchemaTooNew, StoreError
+from stepwell.state.records import RunRow
 from stepwell.store import Store, connections, schema, tables
 from stepwell.store.migrations import MIGRATIONS
 from stepwell.store.views import VIEWS
@@ -142,7 +143,7 @@ def test_what_is_no_database_is_refused_untouched(file: Path) -> None:
 
 
 def test_an_older_schema_is_brought_up_to_date_after_a_copy(
-    store: Store, file: Path, begin
+    store: Store, file: Path, begin: Callable[..., RunRow]
 ) -> None:
     begin(user="ann")
     store.close()
@@ -161,7 +162,9 @@ def test_an_older_schema_is_brought_up_to_date_after_a_copy(
         assert reader.execute("SELECT user FROM run").fetchall() == [("ann",)]
 
 
-def test_a_migration_that_fails_changes_nothing(store: Store, file: Path, begin) -> None:
+def test_a_migration_that_fails_changes_nothing(
+    store: Store, file: Path, begin: Callable[..., RunRow]
+) -> None:
     begin()
     store.close()
     old = described(file)
@@ -172,7 +175,9 @@ def test_a_migration_that_fails_changes_nothing(store: Store, file: Path, begin)
     assert (schema.version(file), described(file)) == (NEWEST, old)
 
 
-def test_a_migration_that_loses_rows_is_undone(store: Store, file: Path, begin) -> None:
+def test_a_migration_that_loses_rows_is_undone(
+    store: Store, file: Path, begin: Callable[..., RunRow]
+) -> None:
     begin()
     store.close()
     with writing(file) as writer, pytest.raises(StoreError, match="without their owner"):

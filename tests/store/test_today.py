@@ -1,6 +1,6 @@
 """What a workflow's runs came to in a day (UTC). Each model call costs 0.30 USD; sums by hand."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -58,13 +58,13 @@ def today(engine: Engine, number: int = 1) -> Today:
     return engine.store.today(row(engine, number), clock.now())
 
 
-def test_the_first_run_finds_nothing_before_it(opens):
+def test_the_first_run_finds_nothing_before_it(opens: Callable[..., Engine]) -> None:
     engine = opens()
     engine.submit("w", "Go.")
     assert today(engine) == Today(before=0, cost=Decimal(0))
 
 
-def test_runs_before_it_and_what_all_of_them_cost(opens):
+def test_runs_before_it_and_what_all_of_them_cost(opens: Callable[..., Engine]) -> None:
     engine, other = opens(), opens(name="other")
     for _ in range(3):
         engine.run("w", "Go.")
@@ -73,7 +73,7 @@ def test_runs_before_it_and_what_all_of_them_cost(opens):
     assert today(engine, 4) == Today(before=0, cost=Decimal("0.30"))
 
 
-def test_a_day_ends_at_midnight_utc(opens, traveller):
+def test_a_day_ends_at_midnight_utc(opens: Callable[..., Engine], traveller: Any) -> None:
     engine = opens()
     traveller.move_to(NOON.replace(hour=23, minute=59, second=59))
     engine.run("w", "Go.")
@@ -84,19 +84,23 @@ def test_a_day_ends_at_midnight_utc(opens, traveller):
     assert today(engine, 2) == Today(before=0, cost=Decimal("0.30"))
 
 
-def test_a_call_whose_price_is_not_known_makes_the_day_s_cost_unknown(opens):
+def test_a_call_whose_price_is_not_known_makes_the_day_s_cost_unknown(
+    opens: Callable[..., Engine],
+) -> None:
     engine = opens(Reply("done", usage=Usage(10, 0, 1, None)))
     engine.run("w", "Go.")
     assert today(engine).cost is None
 
 
-def test_a_failed_call_that_was_billed_nothing_costs_nothing(opens):
+def test_a_failed_call_that_was_billed_nothing_costs_nothing(opens: Callable[..., Engine]) -> None:
     engine = opens(ProviderError("No.", kind="overloaded", retryable=True), ANSWER)
     run = engine.run("w", "Go.")
     assert (run.used.turns, today(engine).cost) == (2, Decimal("0.30"))
 
 
-def test_so_many_runs_begin_in_a_day_and_the_rest_tomorrow(opens, traveller):
+def test_so_many_runs_begin_in_a_day_and_the_rest_tomorrow(
+    opens: Callable[..., Engine], traveller: Any
+) -> None:
     engine = opens(runs_per_day=2)
     runs = [engine.run("w", "Go.") for _ in range(3)]
     assert [run.state for run in runs] == ["done", "done", "capped"]
@@ -107,7 +111,7 @@ def test_so_many_runs_begin_in_a_day_and_the_rest_tomorrow(opens, traveller):
     assert engine.resume(runs[2].id).state == "done"
 
 
-def test_a_day_s_cost_is_never_passed(opens, traveller):
+def test_a_day_s_cost_is_never_passed(opens: Callable[..., Engine], traveller: Any) -> None:
     engine = opens(cost_per_day="1.10")
     runs = [engine.run("w", "Go.") for _ in range(4)]
     # 0 + 0.40, 0.30 + 0.40 and 0.60 + 0.40 are within 1.10; 0.90 + 0.40 is not
@@ -117,7 +121,7 @@ def test_a_day_s_cost_is_never_passed(opens, traveller):
     assert engine.resume(runs[3].id).state == "done"
 
 
-def test_what_others_are_about_to_spend_counts(opens):
+def test_what_others_are_about_to_spend_counts(opens: Callable[..., Engine]) -> None:
     engine = opens(cost_per_day="1.10")
     engine.run("w", "Go.")
     engine.submit("w", "Go.")
@@ -130,7 +134,9 @@ def test_what_others_are_about_to_spend_counts(opens):
     assert engine.run("w", "Go.").error["type"] == "cost_per_day"
 
 
-def test_what_a_lost_process_had_reserved_is_spent_today(opens, traveller):
+def test_what_a_lost_process_had_reserved_is_spent_today(
+    opens: Callable[..., Engine], traveller: Any
+) -> None:
     engine = opens(cost_per_day="1.10")
     engine.submit("w", "Go.")
     claimed = engine.store.claim(engine.workflows, NOON, NOON + timedelta(seconds=30))

@@ -1,6 +1,7 @@
 """What a model sends, and the one written rule of what passes (cases B01, B02, B03, B11, B13, G03)."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -11,6 +12,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
 from jsonschema import Draft202012Validator
 from pydantic import (
     AfterValidator,
@@ -68,7 +70,7 @@ def parameters(**annotations: Any) -> Parameters:
     return Parameters(annotations, {}, {})
 
 
-def refused(call, *args) -> ArgumentsError:
+def refused(call: Callable[..., Any], *args: Any) -> ArgumentsError:
     with pytest.raises(ArgumentsError) as raised:
         call(*args)
     return raised.value
@@ -78,24 +80,24 @@ def refused(call, *args) -> ArgumentsError:
 
 
 @pytest.mark.parametrize("raw", ["", " ", "\n", None, "null", "{}", " null ", {}])
-def test_nothing_is_an_object_without_arguments(raw):
+def test_nothing_is_an_object_without_arguments(raw: Any) -> None:
     assert parse(raw) == {}
     assert Parameters({}, {}, {}).validate(parse(raw)) == {}
 
 
 @pytest.mark.parametrize("raw", ["", " ", None, "null", "{}"])
-def test_nothing_for_a_tool_with_parameters_names_them(raw):
+def test_nothing_for_a_tool_with_parameters_names_them(raw: str | None) -> None:
     error = refused(parameters(a=int, b=int).validate, parse(raw))
     assert error.message == "Invalid arguments: 'a' is missing; 'b' is missing."
     assert error.hint == "This tool takes: a (integer, required), b (integer, required)."
 
 
-def test_an_object_is_read_from_text_or_mapping():
+def test_an_object_is_read_from_text_or_mapping() -> None:
     assert parse('{"a": 1, "b": [true, null, 2.5]}') == {"a": 1, "b": [True, None, 2.5]}
     assert parse({"a": {"b": (1, 2)}}) == {"a": {"b": [1, 2]}}
 
 
-def test_one_outer_layer_is_peeled_from_an_object_only():
+def test_one_outer_layer_is_peeled_from_an_object_only() -> None:
     inner = '{"a": 1, "b": 2}'
     assert parse(json.dumps(inner)) == {"a": 1, "b": 2}
     for text in (json.dumps(json.dumps(inner)), '"[1]"', '"text"', '"null"', '""', '"5"'):
@@ -103,7 +105,7 @@ def test_one_outer_layer_is_peeled_from_an_object_only():
 
 
 @pytest.mark.parametrize("raw", ["[1]", "5", "true", '"x"', [1], 5, b"{}", object()])
-def test_anything_else_is_refused(raw):
+def test_anything_else_is_refused(raw: Any) -> None:
     error = refused(parse, raw)
     assert "must be a JSON object" in error.message
     assert error.hint == 'Send one JSON object, such as {"name": "value"}.'
@@ -113,23 +115,23 @@ def test_anything_else_is_refused(raw):
     "raw",
     ["{", '{"a":1}{"b":2}', "{'a': 1}", '{"a": 1,}', '{"a": 01}', "a=1", "\ufeff{}", '{"a":"\n"}'],
 )
-def test_broken_json_is_refused(raw):
+def test_broken_json_is_refused(raw: str) -> None:
     assert refused(parse, raw).message.startswith("The arguments are not valid JSON: ")
 
 
 @pytest.mark.parametrize(
     "raw", ['{"a":"x","a":"y"}', '{"b":[{"a":1,"a":1}]}', {"a": {1: 1, "1": 2}}]
 )
-def test_a_doubled_name_is_refused_at_any_depth(raw):
+def test_a_doubled_name_is_refused_at_any_depth(raw: Any) -> None:
     assert "is given twice" in refused(parse, raw).message
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-1e400"])
-def test_numbers_that_are_none_are_refused(number):
+def test_numbers_that_are_none_are_refused(number: str) -> None:
     assert "is not a JSON number" in refused(parse, f'{{"a":[{number}]}}').message
 
 
-def test_a_mapping_is_held_to_the_same_rules():
+def test_a_mapping_is_held_to_the_same_rules() -> None:
     for value in (float("nan"), float("inf"), object(), {1, 2}, b"x"):
         assert refused(parse, {"a": value}).message.startswith("The arguments are not JSON")
 
@@ -143,25 +145,25 @@ def test_a_mapping_is_held_to_the_same_rules():
         '{"a":' + "[" * 300 + "]" * 300 + "}",
     ],
 )
-def test_deep_nesting_is_refused(raw):
+def test_deep_nesting_is_refused(raw: str) -> None:
     assert "nested" in refused(parse, raw).message
 
 
-def test_a_deep_mapping_is_refused():
+def test_a_deep_mapping_is_refused() -> None:
     value: dict[str, Any] = {}
     for _ in range(100_000):
         value = {"a": value}
     assert refused(parse, value).type == "arguments_error"
 
 
-def test_nesting_up_to_the_limit_can_be_validated():
+def test_nesting_up_to_the_limit_can_be_validated() -> None:
     tree: dict[str, Any] = {"value": 1}
     for _ in range(48):
         tree = {"value": 1, "children": [tree]}
     assert parameters(tree=Node).validate(parse({"tree": tree}))["tree"].value == 1.0
 
 
-def test_size_is_limited():
+def test_size_is_limited() -> None:
     assert parse(json.dumps({"a": "x" * (MAX_CHARACTERS - 9)}))
     assert (
         "1,000,001 characters"
@@ -171,7 +173,7 @@ def test_size_is_limited():
     assert "not valid JSON" in refused(parse, '{"a": ' + "9" * 5000 + "}").message
 
 
-def test_text_is_cleaned_of_what_cannot_be_kept():
+def test_text_is_cleaned_of_what_cannot_be_kept() -> None:
     assert parse('{"a":"\\ud83d","b\\u0000":"\\u0000"}') == {"a": "\ufffd", "b\u2400": "\u2400"}
 
 
@@ -219,7 +221,7 @@ RULE: list[tuple[Any, list[str], list[str]]] = [
 @pytest.mark.parametrize(
     ("annotation", "text"), [(kind, text) for kind, good, _ in RULE for text in good]
 )
-def test_what_the_rule_takes(annotation, text):
+def test_what_the_rule_takes(annotation: Any, text: str) -> None:
     ours = parameters(x=annotation)
     arguments = parse(f'{{"x":{text}}}')
     value = ours.validate(arguments)["x"]
@@ -232,13 +234,13 @@ def test_what_the_rule_takes(annotation, text):
 @pytest.mark.parametrize(
     ("annotation", "text"), [(kind, text) for kind, _, bad in RULE for text in bad]
 )
-def test_what_the_rule_refuses(annotation, text):
+def test_what_the_rule_refuses(annotation: Any, text: str) -> None:
     error = refused(parameters(x=annotation).validate, parse(f'{{"x":{text}}}'))
     assert error.message.startswith("Invalid arguments: 'x")
     assert error.hint.startswith("This tool takes: x (") or error.hint.startswith("Did you mean")
 
 
-def test_values_are_python_values():
+def test_values_are_python_values() -> None:
     values = parameters(c=Colour, d=Decimal, i=Item, f=float, p=Pair).validate(
         {"c": "red", "d": "0.10", "i": {"n": 1}, "f": 5, "p": {"left": 1}}
     )
@@ -249,7 +251,7 @@ def test_values_are_python_values():
 # -- decoding
 
 
-def test_only_fields_that_must_be_structures_are_decoded():
+def test_only_fields_that_must_be_structures_are_decoded() -> None:
     ours = parameters(items=list[Item], text=str, either=str | list[int], maybe=list[int] | None)
     sent = {"items": '[{"n":1}]', "text": "[1,2,3]", "either": "[1]", "maybe": "[1]"}
     assert ours.normalise(sent) == {
@@ -259,7 +261,7 @@ def test_only_fields_that_must_be_structures_are_decoded():
     assert ours.normalise({"text": "42", "maybe": "null"}) == {"text": "42", "maybe": "null"}
 
 
-def test_nested_fields_are_decoded_too_once():
+def test_nested_fields_are_decoded_too_once() -> None:
     class Outer(BaseModel):
         inner: Item
         names: dict[str, list[int]]
@@ -272,7 +274,7 @@ def test_nested_fields_are_decoded_too_once():
     assert "outer.inner" in refused(ours.validate, twice).message
 
 
-def test_a_decoded_field_obeys_the_same_rules():
+def test_a_decoded_field_obeys_the_same_rules() -> None:
     ours = parameters(x=dict[str, Any])
     for text in ('{"a":1,"a":2}', '{"a":NaN}', "[" * 5000, '{"a":' * 200 + "1" + "}" * 200):
         assert ours.normalise({"x": text}) == {"x": text}
@@ -280,7 +282,7 @@ def test_a_decoded_field_obeys_the_same_rules():
     assert ours.normalise({"x": '{"a":"\\ud83d"}'}) == {"x": {"a": "\ufffd"}}
 
 
-def test_normalising_twice_changes_nothing_and_never_the_input():
+def test_normalising_twice_changes_nothing_and_never_the_input() -> None:
     ours = parameters(items=list[list[int]])
     sent = {"items": '["[1]"]'}
     once = ours.normalise(sent)
@@ -300,7 +302,7 @@ def test_normalising_twice_changes_nothing_and_never_the_input():
         ({"a": "", "c": []}, {"a": "", "b": 3, "c": []}),
     ],
 )
-def test_defaults_fill_what_is_missing(sent, values):
+def test_defaults_fill_what_is_missing(sent: dict[str, Any], values: dict[str, Any]) -> None:
     assert optional().validate(sent) == values
 
 
@@ -314,7 +316,7 @@ def test_defaults_fill_what_is_missing(sent, values):
         ({"b": "1", "d": 2}, ["'b' should", '"1"', "'c' is missing", "'d' is unknown"]),
     ],
 )
-def test_one_error_names_everything_that_is_wrong(sent, parts):
+def test_one_error_names_everything_that_is_wrong(sent: dict[str, Any], parts: list[str]) -> None:
     error = refused(optional().validate, sent)
     assert all(part in str(error) for part in parts)
     assert error.hint.endswith(
@@ -327,7 +329,7 @@ def optional() -> Parameters:
     return Parameters(annotations, {"a": None, "b": 3, "c": ...}, {})
 
 
-def test_places_inside_are_named_with_the_nearest_name():
+def test_places_inside_are_named_with_the_nearest_name() -> None:
     ours = parameters(items=list[Item], pick=int | Item)
     error = refused(
         ours.validate, {"items": [{"n": 1}, {"n": "2", "nite": "x"}], "pick": {"n": True}}
@@ -338,7 +340,7 @@ def test_places_inside_are_named_with_the_nearest_name():
     assert "Did you mean 'items[1].note' instead of 'items[1].nite'?" in error.hint
 
 
-def test_errors_stay_readable_whatever_was_sent():
+def test_errors_stay_readable_whatever_was_sent() -> None:
     many = refused(parameters(x=list[int]).validate, {"x": ["a" * 900] * 1_000})
     assert "and 980 more" in many.message
     assert len(many.message) < 4_000
@@ -346,13 +348,13 @@ def test_errors_stay_readable_whatever_was_sent():
     assert len(refused(wide.validate, {}).hint) < 2_100
 
 
-def test_a_tool_without_parameters_says_so():
+def test_a_tool_without_parameters_says_so() -> None:
     error = refused(Parameters({}, {}, {}).validate, {"a": 1})
     assert error.message == "Invalid arguments: 'a' is unknown."
     assert error.hint == "This tool takes no arguments: send {}."
 
 
-def test_validators_of_the_author_work_and_may_fail():
+def test_validators_of_the_author_work_and_may_fail() -> None:
     def even(value: int) -> int:
         if value % 2:
             raise ValueError("must be even")
@@ -379,7 +381,7 @@ def test_validators_of_the_author_work_and_may_fail():
 # -- the schema
 
 
-def test_names_that_pydantic_keeps_for_itself_are_fine():
+def test_names_that_pydantic_keeps_for_itself_are_fine() -> None:
     names = ["schema", "json", "copy", "model_config", "_id", "title", "self", "class_", "p1"]
     ours = parameters(**dict.fromkeys(names, int))
     sent = {name: place for place, name in enumerate(names)}
@@ -387,7 +389,7 @@ def test_names_that_pydantic_keeps_for_itself_are_fine():
     assert ours.schema["required"] == names
 
 
-def test_schema_is_closed_valid_and_without_noise():
+def test_schema_is_closed_valid_and_without_noise() -> None:
     ours = Parameters(
         {"steps": list[Item], "cfg": Loose | None, "tree": Node, "title": str, "o": Options},
         {"cfg": None},
@@ -406,13 +408,13 @@ def test_schema_is_closed_valid_and_without_noise():
     assert schema["$defs"]["Node"]["properties"]["children"]["items"] == {"$ref": "#/$defs/Node"}
 
 
-def test_schema_without_parameters():
+def test_schema_without_parameters() -> None:
     assert Parameters({}, {}, {}).schema == {
         "type": "object", "properties": {}, "required": [], "additionalProperties": False,
     }  # fmt: skip
 
 
-def test_defaults_are_shown_when_json_has_them():
+def test_defaults_are_shown_when_json_has_them() -> None:
     ours = Parameters(
         {"a": int, "b": date, "c": float, "d": Any},
         {"a": 3, "b": date(2027, 1, 1), "c": float("inf"), "d": object()},
@@ -424,7 +426,7 @@ def test_defaults_are_shown_when_json_has_them():
     assert ours.validate({})["c"] == float("inf")
 
 
-def test_a_given_schema_is_a_copy_and_a_default_is_not_shared():
+def test_a_given_schema_is_a_copy_and_a_default_is_not_shared() -> None:
     ours = Parameters({"a": list[int]}, {"a": []}, {})
     ours.schema["properties"].clear()
     assert ours.schema["properties"]
@@ -432,7 +434,7 @@ def test_a_given_schema_is_a_copy_and_a_default_is_not_shared():
     assert ours.validate({}) == {"a": []}
 
 
-def test_the_description_at_the_type_wins():
+def test_the_description_at_the_type_wins() -> None:
     ours = Parameters(
         {"a": Annotated[int, Field(description="field")], "b": Annotated[int, "text"], "c": int},
         {},
@@ -476,7 +478,9 @@ BUILT = {annotation: parameters(x=annotation) for annotation in VALUES}
 @pytest.mark.parametrize("annotation", list(VALUES), ids=str)
 @settings(deadline=None, max_examples=40)
 @given(data=st.data())
-def test_every_value_of_a_type_passes_its_schema_and_comes_back(annotation, data):
+def test_every_value_of_a_type_passes_its_schema_and_comes_back(
+    annotation: Any, data: DataObject
+) -> None:
     value = data.draw(VALUES[annotation])
     ours = BUILT[annotation]
     text = TypeAdapter(annotation).dump_json(value).decode()
@@ -495,7 +499,7 @@ def test_every_value_of_a_type_passes_its_schema_and_comes_back(annotation, data
         (datetime | None, "2026-11-30T09:00:00Z", ["5"]),
     ],
 )
-def test_b03_numbers_in_text_are_no_times(annotation, right: str, wrong: list[str]) -> None:
+def test_b03_numbers_in_text_are_no_times(annotation: Any, right: str, wrong: list[str]) -> None:
     parameters = Parameters({"when": annotation}, {}, {})
     assert parameters.validate({"when": right})["when"] is not None
     for text in wrong:

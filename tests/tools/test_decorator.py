@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
@@ -40,7 +40,7 @@ def refused(function: Callable[..., Any], **options: Any) -> ToolDefinitionError
 # -- what a tool is
 
 
-def test_defaults_are_mcps_words():
+def test_defaults_are_mcps_words() -> None:
     assert (find.name, find.description) == ("find", "Find an order.")
     assert (find.read_only, find.idempotent, find.destructive) == (False, False, True)
     assert (find.timeout, find.max_result, find.reconcile) == (30.0, 20_000, None)
@@ -48,7 +48,7 @@ def test_defaults_are_mcps_words():
     assert find.needs_approval({"order_id": "1"}) is False
 
 
-def test_options_are_kept():
+def test_options_are_kept() -> None:
     def look(context: ToolContext) -> str:
         return context.call_id
 
@@ -60,7 +60,7 @@ def test_options_are_kept():
     assert (pay.is_async, pay.safe_to_repeat, pay.destructive) == (True, True, True)
 
 
-def test_what_only_reads_destroys_nothing_and_is_safe_to_repeat():
+def test_what_only_reads_destroys_nothing_and_is_safe_to_repeat() -> None:
     @tool(read_only=True)
     def look() -> None:
         """Look."""
@@ -68,7 +68,7 @@ def test_what_only_reads_destroys_nothing_and_is_safe_to_repeat():
     assert (look.safe_to_repeat, look.destructive) == (True, False)
 
 
-def test_a_tool_is_callable_like_its_function_and_frozen():
+def test_a_tool_is_callable_like_its_function_and_frozen() -> None:
     assert find("7", exact=True) == {"id": "7", "limit": 10, "exact": True}
     assert find.call(find.parameters.validate({"order_id": "7"}), CONTEXT) == find("7")
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -77,7 +77,7 @@ def test_a_tool_is_callable_like_its_function_and_frozen():
     assert list(find.schema["properties"]) == ["order_id", "limit", "exact"]
 
 
-def test_definition_is_json_for_people_and_providers():
+def test_definition_is_json_for_people_and_providers() -> None:
     assert find.definition() == {
         "name": "find",
         "description": "Find an order.",
@@ -133,7 +133,7 @@ class Orders:
         return n + len(self.rows)
 
 
-def test_a_method_is_bound_to_its_object():
+def test_a_method_is_bound_to_its_object() -> None:
     first, second = Orders({"a": 1}), Orders({"a": 2})
     assert first.get.call({"order_id": "a"}, CONTEXT) == 1
     assert second.get.call({"order_id": "a"}, CONTEXT) == 2
@@ -144,21 +144,21 @@ def test_a_method_is_bound_to_its_object():
     assert first.get != second.get
 
 
-def test_a_method_without_its_object_says_how_to_get_one():
+def test_a_method_without_its_object_says_how_to_get_one() -> None:
     assert Orders.get.needs_instance
     assert not Orders({}).get.needs_instance
     with pytest.raises(ToolDefinitionError, match=r"Orders\(\.\.\.\)\.get"):
         Orders.get.call({"order_id": "a"}, CONTEXT)
 
 
-def test_static_and_bound_methods_are_functions():
+def test_static_and_bound_methods_are_functions() -> None:
     assert Orders.ping.call({"text": "x"}, CONTEXT) == "x"
     assert Orders({}).ping("x") == "x"
     bound = tool(Orders({"a": 1}).plain)
     assert (bound.name, bound.call({"n": 1}, CONTEXT)) == ("plain", 2)
 
 
-def test_a_tool_kept_in_a_class_is_not_a_method():
+def test_a_tool_kept_in_a_class_is_not_a_method() -> None:
     class Config:
         chosen = find
 
@@ -168,7 +168,7 @@ def test_a_tool_kept_in_a_class_is_not_a_method():
 # -- context
 
 
-def test_context_is_injected_under_any_name_and_never_in_the_schema():
+def test_context_is_injected_under_any_name_and_never_in_the_schema() -> None:
     @tool
     def note(text: str, whatever: ToolContext, maybe: ToolContext | None = None) -> str:
         """Note."""
@@ -181,7 +181,7 @@ def test_context_is_injected_under_any_name_and_never_in_the_schema():
     assert CONTEXT.notes.added.pop() == "x"
 
 
-def test_notes_show_their_own_additions_and_keep_texts_only():
+def test_notes_show_their_own_additions_and_keep_texts_only() -> None:
     notes = Notes(["old"])
     notes.add("new\0")
     assert notes.read() == ["old", "new\u2400"]
@@ -190,7 +190,7 @@ def test_notes_show_their_own_additions_and_keep_texts_only():
         notes.add(5)  # type: ignore[arg-type]
 
 
-def test_context_cannot_be_changed():
+def test_context_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         CONTEXT.run_id = "other"  # type: ignore[misc]
 
@@ -211,7 +211,7 @@ class Extra(TypedDict):
     note: str
 
 
-def test_every_kind_of_annotation():
+def test_every_kind_of_annotation() -> None:
     @tool
     def all_kinds(
         a: int | None,
@@ -292,7 +292,7 @@ REST = """Find it.
 
 
 @pytest.mark.parametrize("docstring", [GOOGLE, NUMPY, REST], ids=["google", "numpy", "rest"])
-def test_docstrings_describe_tool_and_parameters(docstring):
+def test_docstrings_describe_tool_and_parameters(docstring: str) -> None:
     def look(order_id: str, limit: Annotated[int, Field(description="wins")] = 1) -> str:
         return order_id * limit
 
@@ -303,14 +303,14 @@ def test_docstrings_describe_tool_and_parameters(docstring):
     assert made.schema["properties"]["limit"]["description"] == "wins"
 
 
-def test_a_docstring_that_cannot_be_read_is_taken_as_it_is():
+def test_a_docstring_that_cannot_be_read_is_taken_as_it_is() -> None:
     def odd(a: int) -> None: ...
 
     odd.__doc__ = "Args:\n:\n :type a: b"
     assert tool(odd).description == "Args:\n:\n :type a: b"
 
 
-def test_no_docstring_is_a_warning_that_points_here():
+def test_no_docstring_is_a_warning_that_points_here() -> None:
     with pytest.warns(UserWarning, match="'bare' has no docstring") as bare_warned:
 
         @tool
@@ -368,7 +368,7 @@ def module(source: str, future: str = "from __future__ import annotations") -> d
     return made.__dict__
 
 
-def test_postponed_annotations_change_nothing():
+def test_postponed_annotations_change_nothing() -> None:
     postponed, plain = module(MODULE)["pay"], module(MODULE, "")["pay"]
     assert postponed.schema == plain.schema
     assert list(postponed.schema["properties"]) == ["amount", "cur", "m", "t", "p"]
@@ -386,7 +386,7 @@ def test_postponed_annotations_change_nothing():
         (HIDDEN, "hidden", ["'hides'", "'thing'", "'Hidden'"]),
     ],
 )
-def test_names_that_cannot_be_resolved_are_named(source, name, parts):
+def test_names_that_cannot_be_resolved_are_named(source: str, name: str, parts: list[str]) -> None:
     made = module(MODULE + source)
     with pytest.raises(ToolDefinitionError) as raised:
         made[name]()
@@ -394,7 +394,7 @@ def test_names_that_cannot_be_resolved_are_named(source, name, parts):
     assert "module level" in raised.value.hint
 
 
-def test_a_local_class_is_fine_without_postponed_annotations():
+def test_a_local_class_is_fine_without_postponed_annotations() -> None:
     assert module(MODULE + LOCAL, "")["local"]().schema["properties"].keys() == {"ok", "inner"}
 
 
@@ -404,7 +404,7 @@ def test_a_local_class_is_fine_without_postponed_annotations():
 @pytest.mark.parametrize(
     "name", ["service.do", "Docker scan", "a/b", "größe", "x" * 65, "", "a\n", "a.b", "<lambda>"]
 )
-def test_names_that_providers_refuse(name):
+def test_names_that_providers_refuse(name: str) -> None:
     def fine() -> None:
         """Fine."""
 
@@ -414,7 +414,7 @@ def test_names_that_providers_refuse(name):
 
 
 @pytest.mark.parametrize("name", ["a_b", "a-b", "X9", "x" * 64])
-def test_names_that_are_fine(name):
+def test_names_that_are_fine(name: str) -> None:
     def fine() -> None:
         """Fine."""
 
@@ -433,7 +433,7 @@ def keywords(**options: int) -> None:
     """Do."""
 
 
-def bare(x) -> None:
+def bare(x) -> None:  # type: ignore[no-untyped-def]
     """Do."""
 
 
@@ -481,24 +481,26 @@ def union(n: int, ctx: ToolContext | int) -> None:
         (union, "ctx", "no JSON form"),
     ],
 )
-def test_a_refusal_names_tool_parameter_and_reason(function, parameter, reason):
+def test_a_refusal_names_tool_parameter_and_reason(
+    function: Callable[..., Any], parameter: str, reason: str
+) -> None:
     error = refused(function)
     assert f"Tool {function.__name__!r}: parameter {parameter!r}" in error.message
     assert reason in error.message
 
 
-def numbers():
+def numbers() -> Iterator[Any]:
     """Do."""
     yield 1
 
 
-async def async_numbers():
+async def async_numbers() -> Any:
     """Do."""
     yield 1
 
 
 @pytest.mark.parametrize("function", [numbers, async_numbers])
-def test_generators_are_refused(function):
+def test_generators_are_refused(function: Callable[..., Any]) -> None:
     assert "generator" in refused(function).message
 
 
@@ -510,7 +512,7 @@ class Callable_:  # noqa: N801
 @pytest.mark.parametrize(
     "thing", [functools.partial(positional, 1), len, Callable_(), classmethod(bare), int, find]
 )
-def test_only_functions_and_methods_become_tools(thing):
+def test_only_functions_and_methods_become_tools(thing: Any) -> None:
     assert "no function or method" in refused(thing, name="thing").message
 
 
@@ -527,14 +529,14 @@ def test_only_functions_and_methods_become_tools(thing):
         ({"requires_approval": lambda a, n, b: True}, "must take every argument (a, n)"),
     ],
 )
-def test_options_that_make_no_sense(options, reason):
+def test_options_that_make_no_sense(options: dict[str, Any], reason: str) -> None:
     def fine(a: str, n: int = 1) -> None:
         """Fine."""
 
     assert reason in refused(fine, **options).message
 
 
-def test_an_async_predicate_is_refused():
+def test_an_async_predicate_is_refused() -> None:
     async def ask(**_: Any) -> bool:
         return True
 
@@ -555,7 +557,7 @@ def asking(predicate: Any) -> Tool:
     return pay
 
 
-def test_a_predicate_sees_validated_arguments_with_defaults():
+def test_a_predicate_sees_validated_arguments_with_defaults() -> None:
     pay = asking(lambda amount, currency: amount > 100 or currency != "EUR")
     assert pay.needs_approval({"amount": 100}) is False
     assert pay.needs_approval({"amount": 101}) is True
@@ -567,21 +569,21 @@ def test_a_predicate_sees_validated_arguments_with_defaults():
     "predicate",
     [lambda **_: 1 / 0, lambda **_: None, lambda **_: 0, lambda **_: "no", lambda **_: []],
 )
-def test_a_predicate_that_fails_or_wavers_asks(predicate):
+def test_a_predicate_that_fails_or_wavers_asks(predicate: Callable[..., Any]) -> None:
     assert asking(predicate).needs_approval({"amount": 1}) is True
 
 
-def test_arguments_that_cannot_be_checked_ask():
+def test_arguments_that_cannot_be_checked_ask() -> None:
     assert asking(lambda **_: False).needs_approval({"amount": "1"}) is True
 
 
 @pytest.mark.parametrize("fixed", [True, False])
-def test_a_fixed_answer_needs_no_arguments(fixed):
+def test_a_fixed_answer_needs_no_arguments(fixed: bool) -> None:
     assert asking(fixed).needs_approval({}) is fixed
     assert asking(fixed).definition()["requires_approval"] is fixed
 
 
-def test_wrapped_functions_keep_their_signature():
+def test_wrapped_functions_keep_their_signature() -> None:
     def loud(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:

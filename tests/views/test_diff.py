@@ -1,11 +1,13 @@
 """Diff: what differs between two runs, or between one and itself at an earlier time."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stepwell import Engine, Reply
 from stepwell.errors import UnknownRun, UnknownTransition
+from stepwell.views.runs import RunDiff
 from tests.engines import Till, opened
 
 
@@ -16,7 +18,7 @@ def engine(tmp_path: Path) -> Engine:
     return opened(tmp_path / "runs.db", *replies, tools=Till().tools)
 
 
-def changed(found):
+def changed(found: RunDiff) -> dict[str, Any]:
     return {one.name: (one.left, one.right) for one in found.changed}
 
 

@@ -1,6 +1,7 @@
 import json
 import math
 import tracemalloc
+from typing import Any
 
 import pytest
 
@@ -103,7 +104,7 @@ ESCAPES = [
         ("+".join(["1"] * 200), 200),
     ],
 )
-def test_arithmetic(expression, result):
+def test_arithmetic(expression: str, result: float) -> None:
     answer = calculate(expression=expression)
     assert answer == {"expression": expression, "result": pytest.approx(result, rel=1e-15)}
     assert type(answer["result"]) is type(result)
@@ -112,7 +113,7 @@ def test_arithmetic(expression, result):
 
 @pytest.mark.timeout(1)
 @pytest.mark.parametrize("expression", TOO_LARGE + TOO_DEEP, ids=lambda text: text[:30])
-def test_what_is_too_large_or_too_deep_is_refused_at_once_and_cheaply(expression):
+def test_what_is_too_large_or_too_deep_is_refused_at_once_and_cheaply(expression: str) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(ValueError):
@@ -125,7 +126,7 @@ def test_what_is_too_large_or_too_deep_is_refused_at_once_and_cheaply(expression
 
 @pytest.mark.timeout(1)
 @pytest.mark.parametrize(("expression", "refused"), ESCAPES, ids=[case[0][:30] for case in ESCAPES])
-def test_what_is_not_arithmetic_is_refused_by_name(expression, refused):
+def test_what_is_not_arithmetic_is_refused_by_name(expression: str, refused: str) -> None:
     with pytest.raises(ValueError) as caught:
         calculate(expression=expression)
     assert refused in str(caught.value)
@@ -153,16 +154,16 @@ def test_what_is_not_arithmetic_is_refused_by_name(expression, refused):
         ("1" * (MAX_LENGTH + 1), f"at most {MAX_LENGTH}"),
     ],
 )
-def test_a_refusal_says_why(expression, message):
+def test_a_refusal_says_why(expression: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         calculate(expression=expression)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"expression": 5}, {"expression": "1", "x": 1}], ids=str)
-def test_arguments_are_strict(arguments):
+def test_arguments_are_strict(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentsError):
         calculate.parameters.validate(arguments)
 
 
-def test_calculating_is_safe_to_repeat():
+def test_calculating_is_safe_to_repeat() -> None:
     assert calculate.read_only

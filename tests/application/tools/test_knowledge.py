@@ -1,5 +1,8 @@
 import json
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -10,16 +13,22 @@ from tools import knowledge
 from tools.knowledge import search_knowledge_base
 
 
-def sources(query, **more):
+def sources(query: str, **more: Any) -> list[str]:
     return [found["source"] for found in search_knowledge_base(query=query, **more)]
 
 
 @pytest.fixture
-def library(tmp_path, monkeypatch):
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Writes documents of the test's own."""
     monkeypatch.setenv("STEPWELL_KNOWLEDGE", str(tmp_path))
 
-    def write(name, text, title="A title", department="hr", last_updated="2026-01-02"):
+    def write(
+        name: str,
+        text: str,
+        title: str = "A title",
+        department: str = "hr",
+        last_updated: str = "2026-01-02",
+    ) -> None:
         head = f"---\ntitle: {title}\ndepartment: {department}\nlast_updated: {last_updated}\n---\n"
         (tmp_path / name).write_text(head + text, encoding="utf-8")
 
@@ -36,11 +45,11 @@ def library(tmp_path, monkeypatch):
         ("RECEIPTS", "travel-expenses.md"),
     ],
 )
-def test_the_best_document_comes_first(query, source):
+def test_the_best_document_comes_first(query: str, source: str) -> None:
     assert sources(query)[0] == source
 
 
-def test_a_passage_has_everything_an_answer_needs():
+def test_a_passage_has_everything_an_answer_needs() -> None:
     [found] = search_knowledge_base(query="certificate expired", max_results=1)
     assert found["title"] == "Reaching the workshop's network from outside"
     assert "certificate expired" in found["snippet"]
@@ -48,14 +57,14 @@ def test_a_passage_has_everything_an_answer_needs():
     assert (found["source"], found["last_updated"]) == ("vpn.md", "2026-04-14")
 
 
-def test_scores_fall_from_the_first_to_the_last():
+def test_scores_fall_from_the_first_to_the_last() -> None:
     scores = [found["relevance_score"] for found in search_knowledge_base(query="customer days")]
     assert len(scores) == 5
     assert scores == sorted(scores, reverse=True)
     assert scores[0] > scores[-1]
 
 
-def test_only_as_many_as_wanted_and_only_of_the_department():
+def test_only_as_many_as_wanted_and_only_of_the_department() -> None:
     assert len(sources("days weeks", max_results=2)) == 2
     assert sources("hotel", department="hr") == []
     support = sources("days customer", max_results=10, department="support")
@@ -63,16 +72,16 @@ def test_only_as_many_as_wanted_and_only_of_the_department():
     assert set(support) <= {"refunds.md", "shipping-times.md", "lamp-warranty.md"}
 
 
-def test_nothing_found_is_an_empty_list():
+def test_nothing_found_is_an_empty_list() -> None:
     assert sources("zebra crossing") == []
 
 
-def test_common_words_find_nothing_by_themselves_unless_there_are_no_others():
+def test_common_words_find_nothing_by_themselves_unless_there_are_no_others() -> None:
     assert sources("what is the zebra") == []
     assert sources("the")
 
 
-def test_a_snippet_shows_the_place_and_is_short(library):
+def test_a_snippet_shows_the_place_and_is_short(library: Callable[..., None]) -> None:
     words = [f"Donaudampfschifffahrtsgesellschaft{number}" for number in range(200)]
     library("long.md", " ".join([*words, "needle", *words]))
     library("first.md", "needle " + " ".join(words))
@@ -105,12 +114,12 @@ def test_a_snippet_shows_the_place_and_is_short(library):
         " ".join(f"w{number}" for number in range(120)),
     ],
 )
-def test_what_fts_would_read_as_syntax_are_plain_words(query):
+def test_what_fts_would_read_as_syntax_are_plain_words(query: str) -> None:
     for found in search_knowledge_base(query=query):
         assert re.fullmatch(r"[a-z-]+\.md", found["source"])
 
 
-def test_an_operator_is_only_a_word(library):
+def test_an_operator_is_only_a_word(library: Callable[..., None]) -> None:
     library("and.md", "salt AND pepper")
     library("not.md", "knots")
     assert sources("salt NOT pepper") == ["and.md"]
@@ -122,19 +131,19 @@ def test_an_operator_is_only_a_word(library):
 @given(st.text(min_size=3, max_size=500))
 @example('"')
 @example("***")
-def test_no_text_breaks_the_search(query):
+def test_no_text_breaks_the_search(query: str) -> None:
     try:
         search_knowledge_base(query=query, max_results=10)
     except ValueError as error:
         assert "holds no word" in str(error)  # noqa: PT017 - the only refusal there is
 
 
-def test_accents_and_endings_do_not_matter(library):
+def test_accents_and_endings_do_not_matter(library: Callable[..., None]) -> None:
     library("cafe.md", "The café has naïve waiters.")
     assert sources("cafe") == sources("waiter") == sources("NAIVE") == ["cafe.md"]
 
 
-def test_a_changed_document_is_found_at_once(library):
+def test_a_changed_document_is_found_at_once(library: Callable[..., None]) -> None:
     library("a.md", "apples")
     assert sources("apples") == ["a.md"]
     library("a.md", "pears")
@@ -152,19 +161,21 @@ def test_a_changed_document_is_found_at_once(library):
         "---\n- a\n---\n",
     ],
 )
-def test_a_document_that_cannot_be_used_is_named(library, tmp_path, text):
+def test_a_document_that_cannot_be_used_is_named(
+    library: Callable[..., None], tmp_path: Path, text: str
+) -> None:
     (tmp_path / "odd.md").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"odd\.md cannot be used") as caught:
         search_knowledge_base(query="anything")
     assert str(tmp_path) not in str(caught.value)
 
 
-def test_an_empty_knowledge_base_is_not_an_empty_answer(library):
+def test_an_empty_knowledge_base_is_not_an_empty_answer(library: Callable[..., None]) -> None:
     with pytest.raises(ValueError, match="holds no documents"):
         search_knowledge_base(query="anything")
 
 
-def test_the_documents_that_ship_are_valid_and_of_every_department():
+def test_the_documents_that_ship_are_valid_and_of_every_department() -> None:
     paths = sorted(knowledge.knowledge_path().glob("*.md"))
     assert len(paths) >= 12
     everything = sources("days week customer hotel shop vpn password", max_results=10)
@@ -192,7 +203,7 @@ def test_the_documents_that_ship_are_valid_and_of_every_department():
     ],
     ids=lambda arguments: json.dumps(arguments)[:40],
 )
-def test_arguments_are_strict(arguments):
+def test_arguments_are_strict(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentsError):
         search_knowledge_base.parameters.validate(arguments)
 
@@ -201,9 +212,9 @@ def test_arguments_are_strict(arguments):
     "arguments",
     [{"query": "abc"}, {"query": "x" * 500, "max_results": 10, "department": "it"}],
 )
-def test_the_bounds_are_valid(arguments):
+def test_the_bounds_are_valid(arguments: dict[str, Any]) -> None:
     search_knowledge_base.parameters.validate(arguments)
 
 
-def test_searching_changes_nothing():
+def test_searching_changes_nothing() -> None:
     assert search_knowledge_base.read_only

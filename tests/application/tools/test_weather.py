@@ -1,10 +1,12 @@
 import json
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from stepwell.errors import ArgumentsError
-from tests.application.tools.local_service import NOBODY
+from tests.application.tools.local_service import NOBODY, Service
 from tools import http_json, weather
 from tools.weather import get_weather
 
@@ -21,7 +23,7 @@ NOW = {
 
 
 @pytest.fixture
-def open_meteo(service, monkeypatch):
+def open_meteo(service: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
     """A stand-in for both of the service's servers."""
     monkeypatch.setenv("STEPWELL_WEATHER_URL", service.url + "/")
     service.answers = {
@@ -31,7 +33,7 @@ def open_meteo(service, monkeypatch):
     return service
 
 
-def test_the_weather_comes_from_the_service_and_says_so(open_meteo):
+def test_the_weather_comes_from_the_service_and_says_so(open_meteo: Service) -> None:
     assert get_weather(city=" paris,  France ") == {
         "city": "Paris",
         "country": "France",
@@ -56,31 +58,33 @@ def test_the_weather_comes_from_the_service_and_says_so(open_meteo):
     assert (wanted["temperature_unit"], wanted["timezone"]) == ("celsius", "GMT")
 
 
-def test_the_service_is_asked_in_the_unit_wanted(open_meteo):
+def test_the_service_is_asked_in_the_unit_wanted(open_meteo: Service) -> None:
     assert get_weather(city="Paris", unit="fahrenheit")["unit"] == "fahrenheit"
     assert open_meteo.asked[1][1]["temperature_unit"] == "fahrenheit"
 
 
-def test_an_unknown_weather_code_is_shown_as_it_is(open_meteo):
+def test_an_unknown_weather_code_is_shown_as_it_is(open_meteo: Service) -> None:
     open_meteo.answers["/v1/forecast"] = (200, {"current": {**NOW, "weather_code": 42}})
     assert get_weather(city="Paris")["condition"] == "weather code 42"
 
 
 @pytest.mark.parametrize("answer", [{"generationtime_ms": 0.1}, {"results": []}])
-def test_a_city_that_does_not_exist_is_an_error_not_a_sample(open_meteo, answer):
+def test_a_city_that_does_not_exist_is_an_error_not_a_sample(
+    open_meteo: Service, answer: dict[str, Any]
+) -> None:
     open_meteo.answers["/v1/search"] = (200, answer)
     with pytest.raises(ValueError, match="knows no city 'Berlin'"):
         get_weather(city="Berlin")
 
 
-def test_a_city_is_a_parameter_and_never_a_part_of_the_address(open_meteo):
+def test_a_city_is_a_parameter_and_never_a_part_of_the_address(open_meteo: Service) -> None:
     name = "x/../../admin?a=b&count=9#c"
     get_weather(city=name)
     path, asked, _ = open_meteo.asked[0]
     assert (path, asked["name"], asked["count"]) == ("/v1/search", name, "1")
 
 
-def test_without_a_service_there_is_a_sample_that_says_what_it_is():
+def test_without_a_service_there_is_a_sample_that_says_what_it_is() -> None:
     found = get_weather(city="PARIS, France")
     assert (found["city"], found["temperature"]) == ("Paris", 7.5)
     assert found["source"] == "offline sample"
@@ -88,22 +92,22 @@ def test_without_a_service_there_is_a_sample_that_says_what_it_is():
     assert "not the weather now" in found["note"]
 
 
-def test_the_sample_knows_both_units():
+def test_the_sample_knows_both_units() -> None:
     assert get_weather(city="Sydney", unit="fahrenheit")["temperature"] == 75.7
     assert get_weather(city="Sydney")["temperature"] == 24.3
 
 
-def test_a_city_that_is_not_in_the_sample_is_not_guessed():
+def test_a_city_that_is_not_in_the_sample_is_not_guessed() -> None:
     with pytest.raises(ValueError, match=r"could not be reached .*only Berlin, .*Do not guess"):
         get_weather(city="Oslo")
 
 
-def test_every_city_of_the_sample_can_be_asked_for():
+def test_every_city_of_the_sample_can_be_asked_for() -> None:
     for entry in json.loads(weather._SAMPLE.read_text("utf-8")):
         assert get_weather(city=entry["name"])["country"] == entry["country"]
 
 
-def without(name):
+def without(name: str) -> dict[str, Any]:
     return {key: value for key, value in NOW.items() if key != name}
 
 
@@ -132,14 +136,16 @@ def without(name):
     ids=lambda value: str(value)[:40],
 )
 @pytest.mark.parametrize("path", ["/v1/search", "/v1/forecast"])
-def test_an_answer_that_is_none_leads_to_the_sample(open_meteo, path, status, body):
+def test_an_answer_that_is_none_leads_to_the_sample(
+    open_meteo: Service, path: str, status: int, body: Any
+) -> None:
     if path == "/v1/search" and status == 200 and isinstance(body, dict):
         body = {"results": [{**PARIS, "latitude": 91}]}
     open_meteo.answers[path] = (status, body)
     assert get_weather(city="Paris")["source"] == "offline sample"
 
 
-def test_an_answer_that_is_too_long_is_not_read_to_its_end(open_meteo):
+def test_an_answer_that_is_too_long_is_not_read_to_its_end(open_meteo: Service) -> None:
     answer = json.dumps({"current": NOW}).encode()
     open_meteo.answers["/v1/forecast"] = (200, answer.rjust(http_json.MAX_BYTES))
     assert get_weather(city="Paris")["source"] == "open-meteo.com"
@@ -147,20 +153,20 @@ def test_an_answer_that_is_too_long_is_not_read_to_its_end(open_meteo):
     assert "more than 1,000,000 bytes" in get_weather(city="Paris")["note"]
 
 
-def test_a_redirect_is_not_followed(open_meteo):
+def test_a_redirect_is_not_followed(open_meteo: Service) -> None:
     open_meteo.headers = {"location": f"{open_meteo.url}/v1/elsewhere"}
     open_meteo.answers["/v1/search"] = (302, {})
     assert "a redirect" in get_weather(city="Paris")["note"]
     assert [path for path, _, _ in open_meteo.asked] == ["/v1/search"]
 
 
-def test_what_unfolds_is_not_asked_for(open_meteo):
+def test_what_unfolds_is_not_asked_for(open_meteo: Service) -> None:
     get_weather(city="Paris")
     assert {headers["accept-encoding"] for _, _, headers in open_meteo.asked} == {"identity"}
 
 
-def test_a_connection_that_is_cut_leads_to_the_sample(open_meteo):
-    def cut(handler):
+def test_a_connection_that_is_cut_leads_to_the_sample(open_meteo: Service) -> None:
+    def cut(handler: Any) -> None:
         handler.connection.close()
         handler.close_connection = True
 
@@ -168,7 +174,7 @@ def test_a_connection_that_is_cut_leads_to_the_sample(open_meteo):
     assert get_weather(city="Paris")["source"] == "offline sample"
 
 
-def drip(handler):
+def drip(handler: Any) -> None:
     """Never silent for long, and never at an end."""
     handler.send_response(200)
     handler.end_headers()
@@ -179,12 +185,14 @@ def drip(handler):
         time.sleep(0.02)
 
 
-def silence(_handler):
+def silence(_handler: Any) -> None:
     time.sleep(1.5)
 
 
 @pytest.mark.parametrize("answer", [drip, silence])
-def test_a_slow_service_is_not_waited_for(open_meteo, monkeypatch, answer):
+def test_a_slow_service_is_not_waited_for(
+    open_meteo: Service, monkeypatch: pytest.MonkeyPatch, answer: Callable[..., Any]
+) -> None:
     monkeypatch.setattr(http_json, "SECONDS", 0.4)
     open_meteo.answers["/v1/search"] = (200, answer)
     began = time.monotonic()
@@ -193,12 +201,12 @@ def test_a_slow_service_is_not_waited_for(open_meteo, monkeypatch, answer):
 
 
 @pytest.mark.parametrize("url", ["nonsense", "file:///etc/passwd", "http://[::1", NOBODY])
-def test_a_wrong_setting_leads_to_the_sample(monkeypatch, url):
+def test_a_wrong_setting_leads_to_the_sample(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("STEPWELL_WEATHER_URL", url)
     assert get_weather(city="Paris")["source"] == "offline sample"
 
 
-def test_both_requests_fit_into_the_tools_time():
+def test_both_requests_fit_into_the_tools_time() -> None:
     assert get_weather.timeout > 2 * (http_json.SECONDS + http_json.SECONDS / 2)
 
 
@@ -215,10 +223,10 @@ def test_both_requests_fit_into_the_tools_time():
         {"city": "Paris", "url": "http://127.0.0.1"},
     ],
 )
-def test_arguments_are_strict(arguments):
+def test_arguments_are_strict(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentsError):
         get_weather.parameters.validate(arguments)
 
 
-def test_looking_at_the_weather_changes_nothing():
+def test_looking_at_the_weather_changes_nothing() -> None:
     assert get_weather.read_only

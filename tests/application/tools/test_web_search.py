@@ -1,14 +1,16 @@
+from typing import Any
+
 import pytest
 
 from stepwell.errors import ArgumentsError
-from tests.application.tools.local_service import NOBODY
+from tests.application.tools.local_service import NOBODY, Service
 from tools.web_search import SearchUnavailable, web_search
 
 KEY = "BSA-not-a-real-key"
 PATH = "/res/v1/web/search"
 
 
-def page(number, **more):
+def page(number: int, **more: Any) -> dict[str, str]:
     return {
         "title": f"Page {number}",
         "url": f"https://example.com/{number}",
@@ -19,7 +21,7 @@ def page(number, **more):
 
 
 @pytest.fixture
-def brave(service, monkeypatch):
+def brave(service: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
     """A stand-in for the search service, with a key that it accepts."""
     monkeypatch.setenv("STEPWELL_SEARCH_URL", service.url)
     monkeypatch.setenv("BRAVE_API_KEY", KEY)
@@ -28,7 +30,7 @@ def brave(service, monkeypatch):
     return service
 
 
-def test_pages_are_found_and_the_service_is_asked_as_it_wants(brave):
+def test_pages_are_found_and_the_service_is_asked_as_it_wants(brave: Service) -> None:
     found = web_search(query="city tax & Milan", num_results=2)
     assert found == [
         {"title": "Page 1", "url": "https://example.com/1", "description": "About 1."},
@@ -40,12 +42,14 @@ def test_pages_are_found_and_the_service_is_asked_as_it_wants(brave):
     assert KEY not in asked.values()
 
 
-def test_three_is_the_default(brave):
+def test_three_is_the_default(brave: Service) -> None:
     assert len(web_search(query="x")) == 3
 
 
 @pytest.mark.parametrize("key", [None, "", "  "])
-def test_without_a_key_the_model_is_told_so_and_nothing_is_asked(brave, monkeypatch, key):
+def test_without_a_key_the_model_is_told_so_and_nothing_is_asked(
+    brave: Service, monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
     if key is None:
         monkeypatch.delenv("BRAVE_API_KEY")
     else:
@@ -57,7 +61,9 @@ def test_without_a_key_the_model_is_told_so_and_nothing_is_asked(brave, monkeypa
 
 
 @pytest.mark.parametrize("key", ["two words here", "line\nbreak-key", "caf\xe9-key-key", "k"])
-def test_what_is_no_key_is_not_sent_and_not_shown(brave, monkeypatch, key):
+def test_what_is_no_key_is_not_sent_and_not_shown(
+    brave: Service, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
     monkeypatch.setenv("BRAVE_API_KEY", key)
     with pytest.raises(SearchUnavailable, match="holds no key") as caught:
         web_search(query="x")
@@ -80,7 +86,9 @@ def test_what_is_no_key_is_not_sent_and_not_shown(brave, monkeypatch, key):
         (200, {"web": {"results": {}}}, "another form"),
     ],
 )
-def test_a_failure_says_what_to_do_and_never_the_key(brave, status, body, says):
+def test_a_failure_says_what_to_do_and_never_the_key(
+    brave: Service, status: int, body: Any, says: str
+) -> None:
     brave.answers[PATH] = (status, body)
     with pytest.raises(SearchUnavailable, match=says) as caught:
         web_search(query="x")
@@ -89,7 +97,7 @@ def test_a_failure_says_what_to_do_and_never_the_key(brave, status, body, says):
     assert KEY not in "".join(map(repr, chain))
 
 
-def test_a_service_that_is_not_there(monkeypatch):
+def test_a_service_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRAVE_API_KEY", KEY)
     monkeypatch.setenv("STEPWELL_SEARCH_URL", NOBODY)
     with pytest.raises(SearchUnavailable, match="ConnectError"):
@@ -97,12 +105,12 @@ def test_a_service_that_is_not_there(monkeypatch):
 
 
 @pytest.mark.parametrize("body", [{}, {"web": {}}, {"web": {"results": []}}])
-def test_nothing_found_is_an_empty_list(brave, body):
+def test_nothing_found_is_an_empty_list(brave: Service, body: dict[str, Any]) -> None:
     brave.answers[PATH] = (200, body)
     assert web_search(query="x") == []
 
 
-def test_an_odd_result_does_not_lose_the_others(brave):
+def test_an_odd_result_does_not_lose_the_others(brave: Service) -> None:
     odd = [None, "x", {}, page(1, url="javascript:alert(1)"), page(2, url="file:///etc/passwd")]
     long = page(3, title="t" * 999, description="d" * 9999)
     brave.answers[PATH] = (200, {"web": {"results": [*odd, long, page(4)]}})
@@ -124,10 +132,10 @@ def test_an_odd_result_does_not_lose_the_others(brave):
         {"query": "x", "url": "http://127.0.0.1"},
     ],
 )
-def test_arguments_are_strict(arguments):
+def test_arguments_are_strict(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentsError):
         web_search.parameters.validate(arguments)
 
 
-def test_searching_changes_nothing():
+def test_searching_changes_nothing() -> None:
     assert web_search.read_only

@@ -8,26 +8,29 @@ import pytest
 import yaml
 
 import workflows
+from stepwell.engine import Engine
+from stepwell.views.runs import RunDetail
 from stepwell.workflow import registered
+from tests.application.tools.local_service import Service
 from tools.expenses import sum_category
 
 DATA = Path(workflows.__file__).parents[1] / "data"
 RESEARCH = "What may two of us spend on hotel and meals for three days in Milan?"
 
 
-def calls(run):
+def calls(run: RunDetail) -> list[tuple[str, str]]:
     return [(call.tool, call.status) for call in run.calls]
 
 
-def turns(run):
+def turns(run: RunDetail) -> tuple[int, int, int]:
     return (run.used.turns, run.used.parallel_turns, run.used.tool_calls)
 
 
-def test_every_workflow_is_registered_under_its_own_name():
+def test_every_workflow_is_registered_under_its_own_name() -> None:
     assert set(registered(workflows)) == set(workflows.__all__)
 
 
-def test_the_ledger_adds_up_two_categories_in_one_turn(engine):
+def test_the_ledger_adds_up_two_categories_in_one_turn(engine: Engine) -> None:
     run = engine.run("ledger", "What did we spend on travel and on meals?")
     assert run.state == "done"
     assert calls(run) == [("sum_category", "ok")] * 2
@@ -37,7 +40,7 @@ def test_the_ledger_adds_up_two_categories_in_one_turn(engine):
         assert f"{total:,} EUR on {name}" in run.answer
 
 
-def test_an_unknown_category_gets_no_amount(engine):
+def test_an_unknown_category_gets_no_amount(engine: Engine) -> None:
     run = engine.run("ledger", "What did we spend on travel and on snacks?")
     assert calls(run) == [
         ("sum_category", "ok"),
@@ -52,7 +55,9 @@ def test_an_unknown_category_gets_no_amount(engine):
     assert 'no category "snacks"' in run.answer
 
 
-def test_the_ledgers_script_names_no_sum_that_the_data_do_not_have(engine, monkeypatch, tmp_path):
+def test_the_ledgers_script_names_no_sum_that_the_data_do_not_have(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     book = tmp_path / "book.csv"
     book.write_text(
         "date,category,description,amount\n2026-01-01,meals,x,1.00\n2026-01-01,travel,x,2.00\n"
@@ -64,18 +69,18 @@ def test_the_ledgers_script_names_no_sum_that_the_data_do_not_have(engine, monke
 
 
 @pytest.mark.parametrize("workflow", ["answer", "ask", "assistant", "ledger", "lookup", "research"])
-def test_any_other_input_comes_to_an_end_as_well(engine, workflow):
+def test_any_other_input_comes_to_an_end_as_well(engine: Engine, workflow: str) -> None:
     assert engine.run(workflow, "Tell me something quite different.").state == "done"
 
 
-def test_the_assistant_calculates_and_looks_at_the_clock_in_one_turn(engine):
+def test_the_assistant_calculates_and_looks_at_the_clock_in_one_turn(engine: Engine) -> None:
     run = engine.run("assistant", "What is 17 percent of 2340, and what time is it in Tokyo?")
     assert calls(run) == [("calculate", "ok"), ("get_current_time", "ok")]
     assert turns(run) == (2, 1, 2)
     assert "397.8" in run.answer
 
 
-def test_the_assistant_says_that_a_sample_is_one(engine):
+def test_the_assistant_says_that_a_sample_is_one(engine: Engine) -> None:
     run = engine.run("assistant", "What is the weather in Paris and in Tokyo?")
     assert calls(run) == [("get_weather", "ok")] * 2
     assert turns(run) == (2, 1, 2)
@@ -86,7 +91,9 @@ def test_the_assistant_says_that_a_sample_is_one(engine):
     assert "not the weather now" in run.answer
 
 
-def test_the_assistant_does_not_say_so_of_measured_weather(engine, monkeypatch, service):
+def test_the_assistant_does_not_say_so_of_measured_weather(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, service: Service
+) -> None:
     monkeypatch.setenv("STEPWELL_WEATHER_URL", service.url)
     place = {"name": "Paris", "country": "France", "latitude": 48.9, "longitude": 2.3}
     now = {
@@ -105,13 +112,13 @@ def test_the_assistant_does_not_say_so_of_measured_weather(engine, monkeypatch, 
     }  # fmt: skip
 
 
-def test_ask_is_one_call_of_a_model_and_nothing_else(engine):
+def test_ask_is_one_call_of_a_model_and_nothing_else(engine: Engine) -> None:
     run = engine.run("ask", "The green lamp came in pieces. I would rather have the money.")
     assert turns(run) == (1, 0, 0)
     assert [entry.trigger for entry in engine.history(run.id)] == ["start", "answer"]
 
 
-def test_answer_retrieves_and_then_generates(engine):
+def test_answer_retrieves_and_then_generates(engine: Engine) -> None:
     run = engine.run("answer", "How many days of annual leave do I have?")
     assert run.answer.startswith("You have 28 days")
     assert turns(run) == (1, 0, 1)
@@ -129,13 +136,13 @@ def test_answer_retrieves_and_then_generates(engine):
         ("leave " * 200, "You have 28 days"),
     ],
 )
-def test_answer_says_what_the_search_came_to(engine, question, says):
+def test_answer_says_what_the_search_came_to(engine: Engine, question: str, says: str) -> None:
     run = engine.run("answer", question)
     assert says in run.answer
     assert turns(run) == (1, 0, 1)
 
 
-def test_research_keeps_its_reasoning_as_a_trace(engine):
+def test_research_keeps_its_reasoning_as_a_trace(engine: Engine) -> None:
     run = engine.run("research", RESEARCH)
     assert run.state == "done"
     assert turns(run) == (5, 3, 7)
@@ -151,7 +158,7 @@ def test_research_keeps_its_reasoning_as_a_trace(engine):
     assert sum_ == 1110
 
 
-def test_research_says_that_the_web_was_not_searched(engine):
+def test_research_says_that_the_web_was_not_searched(engine: Engine) -> None:
     run = engine.run("research", RESEARCH)
     [search] = [call for call in run.calls if call.tool == "web_search"]
     assert search.status == "error"
@@ -160,7 +167,9 @@ def test_research_says_that_the_web_was_not_searched(engine):
     assert "was not checked, because the web could not be searched" in run.answer
 
 
-def test_research_with_a_key_searches_the_web(engine, monkeypatch, service):
+def test_research_with_a_key_searches_the_web(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, service: Service
+) -> None:
     monkeypatch.setenv("STEPWELL_SEARCH_URL", service.url)
     monkeypatch.setenv("BRAVE_API_KEY", "BSA-not-a-real-key")
     page = {"title": "City tax", "url": "https://example.com/tax", "description": "Five euros."}
@@ -171,7 +180,9 @@ def test_research_with_a_key_searches_the_web(engine, monkeypatch, service):
     assert "Pages on Milan's city tax were found" in run.answer
 
 
-def test_the_first_reply_to_research_is_what_the_documents_say(engine, monkeypatch, tmp_path):
+def test_the_first_reply_to_research_is_what_the_documents_say(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     document = (
         "---\ntitle: Travel\ndepartment: finance\nlast_updated: 2026-01-01\n---\nHotel: 99 EUR.\n"
     )
@@ -180,14 +191,14 @@ def test_the_first_reply_to_research_is_what_the_documents_say(engine, monkeypat
     assert "cannot name an amount" in engine.run("research", RESEARCH).answer
 
 
-def test_runs_count_parallel_turns_too(engine):
+def test_runs_count_parallel_turns_too(engine: Engine) -> None:
     for workflow, text in (("research", RESEARCH), ("ask", "x"), ("ledger", "travel and meals")):
         engine.run(workflow, text)
     assert [run.used.parallel_turns for run in engine.runs()] == [1, 0, 3]
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.yaml")), ids=lambda path: path.stem)
-def test_a_script_calls_only_tools_that_its_workflow_has(path):
+def test_a_script_calls_only_tools_that_its_workflow_has(path: Path) -> None:
     workflow = registered(workflows)[path.stem]
     replies = yaml.safe_load(path.read_text("utf-8"))["replies"]
     lines = [line for reply in replies for line in [reply, *reply.get("choose", [])]]

@@ -6,10 +6,13 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from email.policy import default
 from pathlib import Path
+from typing import Any
 
+import pytest
 import time_machine
 
 from stepwell import Schedule
+from stepwell.engine import Engine
 
 ROOT = Path(__file__).parents[3]
 MONDAY = datetime(2026, 12, 7, 5, tzinfo=UTC)
@@ -22,14 +25,14 @@ def total() -> str:
         return str(sum(Decimal(row["amount"]) for row in csv.DictReader(file)))
 
 
-def mails(folder):
+def mails(folder: Path) -> list[Any]:
     read = (
         email.message_from_bytes(file.read_bytes(), policy=default) for file in folder.iterdir()
     )
     return sorted(read, key=lambda mail: mail["Subject"])
 
 
-def test_the_report_has_the_sums_of_the_file_and_is_mailed(engine, tmp_path):
+def test_the_report_has_the_sums_of_the_file_and_is_mailed(engine: Engine, tmp_path: Path) -> None:
     run = engine.run("nightly", "Expenses of 1 December")
     assert run.answer == f"Sent to office@example.com. Total: {total()} EUR"
     [mail] = mails(tmp_path / "outbox")
@@ -38,13 +41,15 @@ def test_the_report_has_the_sums_of_the_file_and_is_mailed(engine, tmp_path):
     assert mail.get_content().startswith("Rent is the largest item.")
 
 
-def test_without_expenses_nothing_is_sent(engine, tmp_path, monkeypatch):
+def test_without_expenses_nothing_is_sent(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("STEPWELL_EXPENSES", str(tmp_path / "missing.csv"))
     assert "No report was sent" in engine.run("nightly", "Expenses").answer
     assert not (tmp_path / "outbox").exists()
 
 
-def test_scheduled_it_knows_its_day_and_the_report_before(engine, tmp_path):
+def test_scheduled_it_knows_its_day_and_the_report_before(engine: Engine, tmp_path: Path) -> None:
     weekly = Schedule("weekly", "nightly", INPUT, cron="0 6 * * mon", tz="Europe/Berlin")
     with time_machine.travel(MONDAY - timedelta(days=1), tick=False) as clock:
         engine.schedules.add(weekly)

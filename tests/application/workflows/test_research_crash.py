@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.engine import Engine
 from tests.processes import ending, python
 
 CHILD = Path(__file__).with_name("dying_research.py")
@@ -16,7 +17,7 @@ NOTES = [
 ]
 
 
-def notes_in(database):
+def notes_in(database: Path) -> list[str]:
     with closing(sqlite3.connect(database)) as connection:
         return [text for (text,) in connection.execute("SELECT text FROM note ORDER BY number")]
 
@@ -31,7 +32,9 @@ def notes_in(database):
         ("12", 2),  # they have been read
     ],
 )
-def test_notes_survive_and_are_not_doubled(engine, tmp_path, where, kept):
+def test_notes_survive_and_are_not_doubled(
+    engine: Engine, tmp_path: Path, where: str, kept: int
+) -> None:
     database = tmp_path / "runs.db"
     with ending(python("-W", "error", CHILD, database, INPUT, where)) as child:
         assert child.wait(60) == 9
