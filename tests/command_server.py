@@ -5,13 +5,17 @@ Reads one JSON object a line and answers each with an exit status. It has argv, 
 file to append to), and maybe errors (another one, for stderr) and input (a file to read).
 """
 
+import gc
 import json
 import os
 import sys
 from typing import Any, NoReturn
 
+import apscheduler.schedulers.background  # noqa: F401 - each child has what is imported here
 import stepwell.cli.app
-import stepwell.engine  # noqa: F401 - so that each child has it
+import stepwell.engine  # noqa: F401
+import stepwell.providers.scripted  # noqa: F401
+import yaml  # noqa: F401
 from stepwell.cli import main
 
 
@@ -41,6 +45,7 @@ def run(job: dict[str, Any]) -> NoReturn:
 
 
 def serve() -> None:
+    gc.freeze()  # the children share these pages for as long as nothing walks through them
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

@@ -30,6 +30,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,9 @@ PYPROJECT = '[tool.stepwell]\napp = "workflows"\ndatabase = "sqlite:///data/runs
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# ([\w./-]+\.(?:py|toml|yaml))\n")
+_SETTING = re.compile(r"STEPWELL_\w+=")
+_QUIETLY = " 2>/dev/null"
+_QUOTED = re.compile(r"""'[^']*'|"[^"$`\\]*\"""")
 _SPECIAL = re.compile(r"[|&;<>()$`\\*?{}~]")
 KILLED_BY_SIGNAL = 128
 SQLITE_SHELL = """\
@@ -140,12 +144,16 @@ class Server:
             text=True,
         )
 
-    def run(self, argv: list[str], cwd: Path, env: dict[str, str]) -> tuple[int, str]:
-        """The exit code, as a shell gives it, and all that was printed."""
+    def run(
+        self, argv: list[str], cwd: Path, env: dict[str, str], *, quiet: bool = False
+    ) -> tuple[int, str]:
+        """The exit code, as a shell gives it, and all that was printed; `quiet` drops stderr."""
         assert self._process.stdin
         assert self._process.stdout
         output = cwd / ".output"
         job = {"argv": argv, "cwd": str(cwd), "env": env, "output": str(output)}
+        if quiet:
+            job["errors"] = os.devnull
         print(json.dumps(job), file=self._process.stdin, flush=True)
         code = int(self._process.stdout.readline())
         text = output.read_text("utf-8") if output.exists() else ""
@@ -207,9 +215,13 @@ class Player:
 
     def command(self, command: str, last: int = 0) -> tuple[int, str]:
         """Run a command of a page: its exit code, and what it printed."""
-        words = shlex.split(command)
-        if words[0] == "stepwell" and not _SPECIAL.search(re.sub(r"'[^']*'", "", command)):
-            return self.server.run(words[1:], self.folder, self._environment)
+        plain = command.removesuffix(_QUIETLY)
+        if not _SPECIAL.search(_QUOTED.sub("", plain)):
+            words = shlex.split(plain)
+            ours = dict(word.split("=", 1) for word in takewhile(_SETTING.match, words))
+            if words[len(ours)] == "stepwell":
+                argv, environment = words[len(ours) + 1 :], self._environment | ours
+                return self.server.run(argv, self.folder, environment, quiet=plain != command)
         done = subprocess.run(
             ["sh", "-c", f"(exit {last}); {command}"],
             cwd=self.folder,
