@@ -19,7 +19,6 @@ example application.
 
 import contextlib
 import io
-import json
 import os
 import re
 import shlex
@@ -33,6 +32,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
+
+from tests.forking import Server
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -131,39 +132,6 @@ def agrees_so_far(lines: list[str], found: str) -> bool:
     return agrees("\n".join([*lines, "…"]), found)
 
 
-class Server:
-    """Runs `stepwell` without importing it each time; see command_server.py."""
-
-    def __init__(self) -> None:
-        environment = os.environ | {"PYTHONPATH": str(ROOT / "engine")}
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "error", Path(__file__).with_name("command_server.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            text=True,
-        )
-
-    def run(
-        self, argv: list[str], cwd: Path, env: dict[str, str], *, quiet: bool = False
-    ) -> tuple[int, str]:
-        """The exit code, as a shell gives it, and all that was printed; `quiet` drops stderr."""
-        assert self._process.stdin
-        assert self._process.stdout
-        output = cwd / ".output"
-        job = {"argv": argv, "cwd": str(cwd), "env": env, "output": str(output)}
-        if quiet:
-            job["errors"] = os.devnull
-        print(json.dumps(job), file=self._process.stdin, flush=True)
-        code = int(self._process.stdout.readline())
-        text = output.read_text("utf-8") if output.exists() else ""
-        output.unlink(missing_ok=True)
-        return (KILLED_BY_SIGNAL - code if code < 0 else code), text
-
-    def close(self) -> None:
-        self._process.communicate()
-
-
 @dataclass
 class Player:
     """Plays one page in a folder."""
@@ -221,7 +189,7 @@ class Player:
             ours = dict(word.split("=", 1) for word in takewhile(_SETTING.match, words))
             if words[len(ours)] == "stepwell":
                 argv, environment = words[len(ours) + 1 :], self._environment | ours
-                return self.server.run(argv, self.folder, environment, quiet=plain != command)
+                return self._forked(argv, environment, quiet=plain != command)
         done = subprocess.run(
             ["sh", "-c", f"(exit {last}); {command}"],
             cwd=self.folder,
@@ -234,6 +202,15 @@ class Player:
             check=False,
         )
         return done.returncode, done.stdout
+
+    def _forked(self, argv: list[str], env: dict[str, str], *, quiet: bool) -> tuple[int, str]:
+        """The exit code, as a shell gives it, and all that was printed; `quiet` drops stderr."""
+        output = self.folder / ".output"
+        job = {"argv": argv, "cwd": str(self.folder), "env": env, "output": str(output)}
+        code = self.server.run(job | ({"errors": os.devnull} if quiet else {}))
+        text = output.read_text("utf-8") if output.exists() else ""
+        output.unlink(missing_ok=True)
+        return (KILLED_BY_SIGNAL - code if code < 0 else code), text
 
     def _sql(self, block: Block) -> None:
         """Every statement is answered; an error names the page."""

@@ -56,7 +56,7 @@ def first_quoted(page: str, header: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    started = Server()
+    started = Server("-W", "error", env=os.environ | {"PYTHONPATH": str(ROOT / "engine")})
     yield started
     started.close()
 

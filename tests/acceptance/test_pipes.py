@@ -1,32 +1,13 @@
 """H05: pipes that close, streams that are closed, terminals and locales that can do little."""
 
-import os
 import re
-import subprocess
+from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import COMMAND, Done, Project, call, ended, say, script
+from tests.cli.command_line import Project, call, ended, say, script
 
 TEXT = "Grüße 漢字 🎉 مرحبا"
-
-
-def with_gone_reader(project: Project, *args: str, stderr_too: bool = False) -> Done:
-    """The command, writing into a pipe whose reader has left already."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    with os.fdopen(writer, "wb") as gone:
-        done = subprocess.run(
-            [COMMAND, *args],
-            stdin=subprocess.DEVNULL,
-            stdout=gone,
-            stderr=gone if stderr_too else subprocess.PIPE,
-            cwd=project.root,
-            env=project.env,
-            timeout=60,
-            check=False,
-        )
-    return Done(done.returncode, "", (done.stderr or b"").decode())
 
 
 def test_a_closed_pipe_is_silent_and_no_error(project: Project) -> None:
@@ -39,7 +20,7 @@ def test_a_closed_pipe_is_silent_and_no_error(project: Project) -> None:
         ["--help"],
         ["db", "path"],
     ):
-        done = with_gone_reader(project, *args)
+        done = project.with_gone_reader(*args)
         assert (done.code, done.err) == (0, "")
     piped = project.shell("$S history last | head -1")
     assert (piped.code, piped.err) == (0, "")
@@ -48,12 +29,12 @@ def test_a_closed_pipe_is_silent_and_no_error(project: Project) -> None:
 
 def test_a_run_whose_readers_are_gone_runs_to_its_end(project: Project) -> None:
     text = script(call("look", {"what": "x"}), say("Seen."))
-    both = with_gone_reader(project, "run", "play", text, stderr_too=True)
+    both = project.with_gone_reader("run", "play", text, stderr_too=True)
     assert both.code == 0
     assert project.last()["state"] == "done"
     lost = project.shell(f"$S run play '{text}' 2> >(true)")
     assert (lost.code, lost.out) == (0, "Seen.\n")
-    answer = with_gone_reader(project, "run", "play", text, "--json")
+    answer = project.with_gone_reader("run", "play", text, "--json")
     assert answer.code == 0
 
 
@@ -62,13 +43,12 @@ def test_a_run_whose_readers_are_gone_runs_to_its_end(project: Project) -> None:
     [
         {"NO_COLOR": "1", "TERM": "dumb"},
         {"LANG": "C", "LC_ALL": "C"},
-        {"LANG": "en_US.UTF-8", "COLUMNS": "20", "FORCE_COLOR": ""},
+        {"COLUMNS": "20", "FORCE_COLOR": ""},
         {"PYTHONIOENCODING": "ascii", "LANG": "", "HOME": ""},
     ],
     ids=["no colour", "C", "narrow", "ascii"],
 )
 def test_poor_surroundings(project: Project, env: dict[str, str]) -> None:
-    project.env  # noqa: B018 - the base
     done = project.run("run", "play", "-", stdin=script(say(TEXT)), env=env)
     ascii_only = env.get("PYTHONIOENCODING") == "ascii"
     assert done.out == (
@@ -122,13 +102,14 @@ def test_narrow_terminal_and_output_to_a_file(project: Project) -> None:
 
 def test_folders_that_take_nothing(project: Project) -> None:
     plain = {"STEPWELL_APP": "flows"}
-    told = project.shell("cd /proc && $S runs --json", env=plain)
-    assert (told.code, told.json) == (0, [])  # to look is no reason to make a database
-    told = project.shell("cd /proc && $S db upgrade --json", env=plain)
-    assert told.code == 1
+    proc = Path("/proc")
+    assert (
+        project.run("runs", "--json", env=plain, cwd=proc).json == []
+    )  # looking makes no database
+    told = project.run("db", "upgrade", "--json", env=plain, cwd=proc, code=1)
     assert "store_error" in told.err
     env = {"STEPWELL_DATABASE_URL": f"sqlite:///{project.database}"}
-    assert project.shell("cd /proc && $S runs --json", env=env).json == []
+    assert project.run("runs", "--json", env=env, cwd=proc).json == []
     gone = project.shell("mkdir gone && cd gone && rmdir ../gone && $S runs")
     assert gone.code == 1
     assert re.fullmatch(r"Error: .+\n", gone.err)

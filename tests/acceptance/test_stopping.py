@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.cli.command_line import Project, call, finish, say, script
+from tests.cli.command_line import Project, call, finish, kill, say, script
 
 END = say("The end.")
 IN_A_MODEL_CALL = [say("Late.", wait="a"), END]
@@ -73,8 +73,7 @@ def test_a_follower_that_is_stopped_leaves_the_driver_alone(project: Project) ->
     driver = project.start("run", "play", script(*IN_A_TOOL))
     project.until_effect("waits a")
     follower = project.start("resume", "last")
-    assert follower.stderr
-    follower.stderr.readline()
+    project.until(lambda: "Run " in follower.errors)
     follower.send_signal(signal.SIGINT)
     stopped = finish(follower, 130)
     assert "stepwell resume" in stopped.err
@@ -103,8 +102,7 @@ def test_stopped_and_continued_it_goes_on(project: Project) -> None:
 def test_cancelled_while_it_is_killed(project: Project) -> None:
     running = project.start("run", "play", script(*READING))
     project.until_effect("waits a")
-    running.kill()
-    running.wait()
+    kill(running)
     cancelled = project.run("cancel", "last", "--by", "eve", "--json").json
     assert cancelled["state"] == "cancelled"
     assert [c["status"] for c in cancelled["calls"]] == ["unknown"]

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -17,9 +16,11 @@ from typing import Any
 
 import pexpect
 
-SERVER = Path(__file__).parents[1] / "command_server.py"
+from tests.forking import Forked, Server
+
 COMMAND = str(Path(sys.executable).with_name("stepwell"))
 PATIENCE = 30.0
+READ_AT_START = ("LANG", "LC_", "PYTHON")  # by an interpreter, never again
 PYPROJECT = '[tool.stepwell]\napp = "flows"\ndatabase = "sqlite:///kept/runs.db"\n'
 
 
@@ -67,37 +68,6 @@ def clean_environment() -> dict[str, str]:
     return kept | {"LANG": "C.UTF-8", "TERM": "xterm-256color"}
 
 
-class Server:
-    """Runs commands in processes that need not import everything first."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
-
-    def run(self, job: Mapping[str, Any]) -> int:
-        if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, SERVER],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=clean_environment(),
-                text=True,
-            )
-        assert self._process.stdin
-        assert self._process.stdout
-        try:
-            print(json.dumps(job), file=self._process.stdin, flush=True)
-            return int(self._process.stdout.readline())
-        except BaseException:  # such as the test's own timeout: it may still be busy
-            self.close()
-            raise
-
-    def close(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
-
-
 class Project:
     """One folder with a pyproject.toml, workflows and a database."""
 
@@ -105,7 +75,7 @@ class Project:
         self.root = root
         self.server = server
         self.database = root / "kept" / "runs.db"
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Forked] = []
         self.terminals: list[pexpect.spawn] = []
         (root / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
         shutil.copy(Path(__file__).with_name("flows.py"), root)
@@ -125,10 +95,10 @@ class Project:
         """Run the command to its end. `code` is the exit code it must have; None for any."""
         given = stdin.encode() if isinstance(stdin, str) else stdin
         env = env or {}
-        if all(name.startswith("STEPWELL_") for name in env):
-            done = self._run_forked(args, given, env, cwd or self.root)
-        else:
+        if any(name.startswith(READ_AT_START) for name in env):
             done = self._run_afresh(args, given, env, cwd or self.root)
+        else:
+            done = self._run_forked(args, given, env, cwd or self.root)
         assert "Traceback" not in done.out + done.err, done
         if code is not None:
             assert done.code == code, f"exit code {done.code}\n{done.out}\n{done.err}"
@@ -137,11 +107,21 @@ class Project:
     def _run_forked(
         self, args: Sequence[str], given: bytes, env: Mapping[str, str], cwd: Path
     ) -> Done:
+        return self._forked({"argv": args, "cwd": str(cwd), "env": self.env | dict(env)}, given)
+
+    def with_gone_reader(self, *args: str, stderr_too: bool = False) -> Done:
+        """The command, writing into a pipe whose reader has left already."""
+        gone = ["output", "errors"] if stderr_too else ["output"]
+        job = {"argv": args, "cwd": str(self.root), "env": self.env, "gone": gone}
+        return self._forked(job, b"")
+
+    def _forked(self, job: Mapping[str, Any], given: bytes) -> Done:
         with TemporaryDirectory() as folder:
             files = {name: Path(folder, name) for name in ("input", "output", "errors")}
             files["input"].write_bytes(given)
-            job = {"argv": args, "cwd": str(cwd), "env": self.env | dict(env)}
-            code = self.server.run(job | {name: str(file) for name, file in files.items()})
+            files["output"].touch()
+            files["errors"].touch()
+            code = self.server.run({**job, **{name: str(file) for name, file in files.items()}})
             out, err = (files[name].read_bytes().decode() for name in ("output", "errors"))
             return Done(code, out, err)
 
@@ -177,17 +157,13 @@ class Project:
         )
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    def start(self, *args: str) -> "subprocess.Popen[bytes]":
+    def start(self, *args: str) -> Forked:
         """Run the command in the background, as its own process group's leader."""
-        process = subprocess.Popen(
-            [COMMAND, *args],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self.root,
-            env=self.env,
-            start_new_session=True,
-        )
+        number = len(self.processes)
+        output, errors = (self.root / f".{name}-{number}" for name in ("output", "errors"))
+        errors.touch()
+        job = {"argv": args, "cwd": str(self.root), "env": self.env}
+        process = self.server.start(job | {"output": str(output), "errors": str(errors)})
         self.processes.append(process)
         return process
 
@@ -214,9 +190,8 @@ class Project:
 
     def close(self) -> None:
         for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
+            process.kill()
+            process.wait(PATIENCE)
         for spawned in self.terminals:
             spawned.close(force=True)
 
@@ -263,9 +238,10 @@ def ended(spawned: "pexpect.spawn", code: int) -> str:
     return said
 
 
-def finish(process: "subprocess.Popen[bytes]", code: int | None = None) -> Done:
+def finish(process: Forked, code: int | None = None) -> Done:
     """Wait for a command that was started in the background."""
     out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode is not None
     done = Done(process.returncode, out.decode(), err.decode())
     assert "Traceback" not in done.out + done.err, done
     if code is not None:
@@ -273,7 +249,7 @@ def finish(process: "subprocess.Popen[bytes]", code: int | None = None) -> Done:
     return done
 
 
-def kill(process: "subprocess.Popen[bytes]") -> None:
+def kill(process: Forked) -> None:
     """As a power failure would."""
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=PATIENCE)
+    process.kill()
+    process.wait(PATIENCE)

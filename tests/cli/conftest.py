@@ -3,12 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import Project, Server
+from tests.cli.command_line import Project, clean_environment
+from tests.forking import Server
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    forking = Server()
+    forking = Server(env=clean_environment())
     yield forking
     forking.close()
 

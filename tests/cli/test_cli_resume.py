@@ -78,8 +78,7 @@ def test_driven_elsewhere_is_followed_to_its_end(project: Project) -> None:
     assert shown["owner"].endswith(f":{driver.pid}")
     assert shown["lease_until"].endswith("Z")
     follower = project.start("resume", "last")
-    assert follower.stderr
-    assert b"Run " in follower.stderr.readline()
+    project.until(lambda: "Run " in follower.errors)
     project.let_go("a")
     assert finish(driver, 0).out == finish(follower, 0).out == "There.\n"
     assert project.effects() == ["model 0", "waits a", "model 1"]

@@ -1,6 +1,7 @@
 """`stepwell schedule`: what a person types and is shown, wrong input included."""
 
 import re
+import signal
 from typing import Any
 
 import pytest
@@ -74,7 +75,7 @@ def test_a_worker_says_in_a_line_what_it_fired(schedule: Any, project: Project) 
     assert [line[:7] for line in quiet] == ["Worker "]
     worker = project.start("worker")
     project.until(lambda: "done" in schedule("show", "s").out)
-    worker.terminate()
+    worker.send_signal(signal.SIGTERM)
     lines = worker.communicate(timeout=30)[1].decode().splitlines()
     ran = re.compile(r"Schedule s, due 20[-\d]+ [:\d]+Z: ran, run 01\w{24}")
     assert any(map(ran.fullmatch, lines)), lines

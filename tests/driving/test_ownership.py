@@ -372,7 +372,7 @@ def test_two_workers_never_both_change_a_run_and_no_run_is_lost(tmp_path: Path) 
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=90,
+            max_examples=50,
             stateful_step_count=50,
             deadline=None,
             suppress_health_check=list(HealthCheck),

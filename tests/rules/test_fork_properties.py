@@ -132,7 +132,7 @@ def fork_at(journey: StoredJourney, at: int) -> ForkedJourney:
     return forked
 
 
-@settings(LOOSE, max_examples=200)
+@settings(LOOSE, max_examples=80)
 @given(st.data(), st.integers(5, 16))
 def test_a_fork_of_any_run_at_any_transition(store: Store, data: DataObject, steps: int) -> None:
     journey = StoredJourney(data.draw, store)
@@ -144,7 +144,7 @@ def test_a_fork_of_any_run_at_any_transition(store: Store, data: DataObject, ste
         fork_at(journey, at)
 
 
-@settings(LOOSE, max_examples=100)
+@settings(LOOSE, max_examples=50)
 @given(st.data(), st.integers(5, 16))
 def test_a_fork_and_a_fork_of_it_can_be_finished(
     store: Store, data: DataObject, steps: int

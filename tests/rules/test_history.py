@@ -92,7 +92,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     opened.close()
 
 
-@settings(LOOSE, max_examples=200)
+@settings(LOOSE, max_examples=80)
 @given(st.data(), st.integers(5, 25))
 def test_any_run_at_any_of_its_transitions(store: Store, data: DataObject, steps: int) -> None:
     journey = RememberedJourney(data.draw, store)
