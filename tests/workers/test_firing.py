@@ -1,9 +1,10 @@
 """Schedules and the processes that fire them: many at once, killed, told not to, clocks set back."""
 
+import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import Popen
@@ -42,26 +43,19 @@ def due(file: Path) -> Path:
     return file
 
 
-def tick_together(
-    file: Path, deaths: list[tuple[object, ...]], processes: int = PROCESSES
-) -> list[str]:
-    """What processes print that begin to fire at the same moment; some die."""
-    each = [*deaths, *[()] * (processes - len(deaths))]
-    with ExitStack() as stack:
-        members = [stack.enter_context(ending(python(SCRIPT, file, *death))) for death in each]
-        for member in members:
-            assert member.stdout
-            assert member.stdout.readline() == "ready\n"
-        for member in members:
-            assert member.stdin
-            member.stdin.write("\n")
-            member.stdin.flush()
-        said = []
-        for member, death in zip(members, each, strict=True):
-            out, _ = member.communicate(timeout=60)
-            assert member.returncode in ({0, 9} if death else {0})
-            said += out.split()
-        return said
+Death = tuple[str, int]
+
+
+def tick_together(file: Path, deaths: Sequence[Death], processes: int = PROCESSES) -> list[str]:
+    """The runs that processes start which begin to fire at the same moment; some die."""
+    each = [*deaths, *[None] * (processes - len(deaths))]
+    with ending(python(SCRIPT, file, json.dumps(each))) as parent:
+        assert parent.stdout
+        for _ in each:
+            assert parent.stdout.readline() == "ready\n"
+        said, _ = parent.communicate("." * len(each), timeout=60)
+        assert parent.returncode == 0
+        return said.split()
 
 
 def counted(file: Path) -> dict[str, int]:
@@ -100,9 +94,7 @@ def test_ten_processes_of_which_nine_are_killed_start_one_run_for_each(due: Path
 def test_killed_at_a_firing_it_is_fired_later_or_its_run_goes_on(
     due: Path, when: str, started: int
 ) -> None:
-    with ending(python(SCRIPT, due, when, 1)) as process:
-        process.communicate("\n", timeout=60)
-        assert process.returncode == 9
+    assert len(tick_together(due, [(when, 1)], processes=1)) == 0
     assert counted(due)["runs"] == counted(due)["occurrences"] == started
     assert len(tick_together(due, [], processes=1)) == SCHEDULES - started
     assert_each_ran_once(due)

@@ -1,9 +1,11 @@
-"""A process that fires what is due, once a line is read: `ticking.py FILE [WHEN COUNT]`.
+"""Processes that fire what is due, all from the moment a byte comes for each: `ticking.py FILE DEATHS`.
 
-It prints the runs that it started. With WHEN it dies at its COUNT-th firing: `before` the
-transaction, `inside` it, or `after` its commit.
+They print the runs that they started. DEATHS is a JSON list with an item for each process: null, or
+where it dies: [when, count] is `before` its count-th firing, `inside` its transaction, or `after`
+its commit. The exit code is 1 if a process ended in any other way.
 """
 
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -36,17 +38,32 @@ def die(store: Store, when: str, count: int) -> None:
     store.write = dying  # type: ignore[method-assign]
 
 
-def main(file: Path, when: str = "", count: str = "0") -> None:
+def main(file: Path, deaths: list[tuple[str, int] | None]) -> None:
+    children = [fork(file, death) for death in deaths]
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    expected = [{0} if death is None else {0, 9} for death in deaths]
+    sys.exit(any(code not in fine for code, fine in zip(codes, expected, strict=True)))
+
+
+def fork(file: Path, death: tuple[str, int] | None) -> int:
+    child = os.fork()
+    if child == 0:
+        tick(file, death)
+        os._exit(0)
+    return child
+
+
+def tick(file: Path, death: tuple[str, int] | None) -> None:
     with Engine(file, workflows=[WORKFLOW], settings=Settings(synchronous="off")) as engine:
-        if when:
-            die(engine.store, when, int(count))
+        if death is not None:
+            die(engine.store, *death)
 
         def tell(fired: Fired) -> None:
-            print(fired.run, flush=True)
+            os.write(1, f"{fired.run}\n".encode())
 
         fire = engine.schedules.firing(tell)
-        print("ready", flush=True)
-        sys.stdin.readline()
+        os.write(1, b"ready\n")
+        os.read(0, 1)
         while is_due(engine.store):
             fire()
 
@@ -57,4 +74,4 @@ def is_due(store: Store) -> bool:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]))
