@@ -2,7 +2,7 @@
 #   make test PYTEST_ARGS="-n auto -k approvals"      make demo PYTHON=python3.13
 
 PYTHON      ?= python3
-PYTEST_ARGS ?= -n auto --dist loadfile
+PYTEST_ARGS ?= -n auto --dist worksteal
 
 VENV    := .venv
 BIN     := $(VENV)/bin

@@ -1,17 +1,19 @@
 """Engines on a real database, with a model that refuses what every provider would refuse."""
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from stepwell import Agent, Engine, Reply, ScriptedModel, clock, tool
-from stepwell.messages import OnText, Request
+from stepwell.messages import Message, OnText, Request, ToolMessage
 from stepwell.retry import RetryPolicy
 from stepwell.rules.decide import Outcome, Replied, conclude
 from stepwell.settings import Settings
 from stepwell.state.transcript import problems
 from stepwell.tools import ToolContext
+from tests.narrowing import expect
 
 # Nothing is waited for: a retry comes at once.
 AT_ONCE = Settings(retry_base=0, synchronous="off")
@@ -23,9 +25,9 @@ class StrictModel(ScriptedModel):
 
     def __init__(self, script: Any) -> None:
         super().__init__(script)
-        self.requests: list[list[Any]] = []
+        self.requests: list[list[Message]] = []
 
-    def complete(self, request: Request, on_text: OnText) -> Reply:
+    def complete(self, request: Request, on_text: OnText | None) -> Reply:
         self.requests.append(list(request.transcript))
         assert problems(request.transcript) == []
         return super().complete(request, on_text)
@@ -82,6 +84,17 @@ def lose(engine: Engine, frozen: Any, *replies: Reply) -> None:
         made = conclude(workflow, snapshot, outcome, clock.now(), RetryPolicy(), 0.5)
         engine.store.record(snapshot, made)
     frozen.tick(SOON)
+
+
+def requests(engine: Engine) -> list[list[Message]]:
+    """What the model of the one workflow was sent, request by request."""
+    [workflow] = engine.workflows.values()
+    return expect(StrictModel, workflow.model).requests
+
+
+def shown(engine: Engine) -> dict[str, dict[str, Any]]:
+    """The results in the last request: id, outcome."""
+    return {m.call: json.loads(m.text) for m in requests(engine)[-1] if isinstance(m, ToolMessage)}
 
 
 def opened(file: Path, *replies: Any, tools: Any = (), **options: Any) -> Engine:

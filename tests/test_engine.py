@@ -39,10 +39,11 @@ from stepwell.errors import (
     UnknownRun,
     UnknownWorkflow,
 )
-from stepwell.messages import AssistantMessage, ToolMessage, Usage, UserMessage
+from stepwell.messages import AssistantMessage, ToolMessage, Usage
 from stepwell.rules.approval import decide_approval
 from stepwell.views.runs import RunDetail
-from tests.engines import AT_ONCE, Till, opened
+from tests.engines import AT_ONCE, Till, opened, requests, shown
+from tests.narrowing import present
 from tests.waiting import eventually
 
 NOW = datetime(2027, 3, 14, 12, tzinfo=UTC)
@@ -72,16 +73,6 @@ def make(tmp_path: Path, till: Till) -> Iterator[Callable[..., Engine]]:
 
 def triggers(engine: Engine, run: RunDetail) -> list[str]:
     return [entry.trigger for entry in engine.history(run.id)]
-
-
-def requests(engine: Engine) -> list[list[UserMessage]]:
-    """What the model was sent, request by request."""
-    return engine.workflows["w"].model.requests
-
-
-def shown(engine: Engine) -> dict[str, dict[str, Any]]:
-    """The results in the last request: id, outcome."""
-    return {m.call: json.loads(m.text) for m in requests(engine)[-1] if isinstance(m, ToolMessage)}
 
 
 # -- from start to end
@@ -486,7 +477,7 @@ def test_a_policy_decides_without_a_question(
 def test_a_limit_caps_and_a_raise_goes_on(make: Callable[..., Engine], till: Till) -> None:
     engine = make(Reply(calls=[PAY]), Reply(calls=[PAY]), Reply("done"))
     run = engine.run("w", "Go.", max_turns=1)
-    assert (run.state, run.error["type"]) == ("capped", "max_turns")
+    assert (run.state, present(run.error)["type"]) == ("capped", "max_turns")
     assert "1 model call (max_turns)" in run.answer
     assert engine.resume(run.id).state == "capped"
     assert engine.resume(run.id, max_turns=1).state == "capped"
@@ -519,7 +510,10 @@ def test_a_waiting_run_is_cancelled_at_once(make: Callable[..., Engine], till: T
     engine = make(Reply(calls=[WIRE]))
     run = engine.run("w", "Go.")
     cancelled = engine.cancel(run.id, by="ann")
-    assert (cancelled.state, cancelled.error["message"]) == ("cancelled", "Cancelled by ann.")
+    assert (cancelled.state, present(cancelled.error)["message"]) == (
+        "cancelled",
+        "Cancelled by ann.",
+    )
     assert (engine.approvals(), cancelled.calls[0].status) == ([], "not_run")
     assert engine.cancel(run.id).state == "cancelled"
     with pytest.raises(ApprovalClosed, match="withdrawn"):
@@ -559,7 +553,11 @@ def test_a_driven_run_is_cancelled_by_its_driver_before_the_next_effect(
     go.set()
     driver.join(30)
     run = engine.get("last")
-    assert (run.state, run.error["message"], effects) == ("cancelled", "Cancelled by ann.", [1])
+    assert (run.state, present(run.error)["message"], effects) == (
+        "cancelled",
+        "Cancelled by ann.",
+        [1],
+    )
     assert run.calls[0].status == "ok"
     assert len(requests(engine)) == 1
 
@@ -568,7 +566,7 @@ def test_a_failed_run_is_resumed_with_what_it_had(make: Callable[..., Engine], t
     broken = ProviderError("401", kind="authentication")
     engine = make(Reply(calls=[PAY]), broken, Reply("done"))
     run = engine.run("w", "Go.")
-    assert (run.state, run.error["type"]) == ("failed", "authentication")
+    assert (run.state, present(run.error)["type"]) == ("failed", "authentication")
     assert engine.resume(run.id).state == "failed"  # the script's first attempt, once more
     fixed = make(Reply(calls=[PAY]), Reply("done"))
     assert fixed.resume(run.id, by="ann").answer == "done"
@@ -637,7 +635,7 @@ def test_e08_errors_for_ever_are_bounded(make: Callable[..., Engine]) -> None:
     engine = make(Reply(calls=[("nothing", {})]))
     run = engine.run("w", "Go.")
     assert (run.state, run.used.turns, run.used.tool_calls) == ("capped", 4, 4)
-    assert run.error["type"] == "repeated_call"
+    assert present(run.error)["type"] == "repeated_call"
 
 
 TEXTS = {

@@ -22,6 +22,7 @@ from stepwell.state.call_terms import Offer, Today
 from stepwell.state.inbox import InboxEntry, InboxKind
 from stepwell.workflow import Limits, Summarising
 from tests.in_memory import NOW, InMemory, agent
+from tests.narrowing import expect, present
 
 
 def cost(read: int, written: int) -> Decimal:
@@ -74,7 +75,7 @@ def test_a_reply_may_be_as_long_as_what_is_left_pays_for() -> None:
     run = begun(max_cost=Decimal("0.0098"))
     command = run.settle()
     # 0.0098 - 0.000033 for reading leaves 0.009767, which is 651.1 tokens of 15 millionths.
-    assert command.request.max_output_tokens == 651
+    assert expect(AskModel, command).request.max_output_tokens == 651
     assert run.run.reserved_cost == Decimal("0.009798")
 
 
@@ -91,7 +92,7 @@ def test_too_little_money_is_capped_before_the_call() -> None:
 @pytest.mark.parametrize(("limit", "output"), [(5000, 1000), (1000, 989), (267, 256)])
 def test_tokens_that_are_left_bound_the_reply(limit: int, output: int) -> None:
     run = begun(max_tokens=limit)
-    assert run.settle().request.max_output_tokens == output
+    assert expect(AskModel, run.settle()).request.max_output_tokens == output
     assert run.run.reserved_tokens == 11 + output
 
 
@@ -110,7 +111,7 @@ def test_what_was_reserved_is_spent_when_a_process_is_lost() -> None:  # C22
         assert (run.run.used.cost, run.run.used.turns) == (FIRST * times, times)
         assert lost.usage == Usage(input_tokens=1011, cost=FIRST)
     # 0.050000 - 3 * 0.015033 = 0.004901, less 0.000033 for reading: 324.5 tokens of 15 millionths
-    assert run.settle().request.max_output_tokens == 324
+    assert expect(AskModel, run.settle()).request.max_output_tokens == 324
     run.crash()
     run.settle()
     assert (run.state, run.run.used.turns) == (State.CAPPED, 4)
@@ -157,7 +158,7 @@ def test_e06_an_unknown_price_is_no_price_of_nothing() -> None:
     assert run.run.error.type == "unknown_price"
     assert "the price of scripted:odd is not known" in run.run.answer
     run.offer = replace(OFFER, model="scripted:dear")
-    run.apply(resume(run.snapshot, NOW, "ann", {}, model="scripted:dear"))
+    run.apply(present(resume(run.snapshot, NOW, "ann", {}, model="scripted:dear")))
     run.claim()
     assert isinstance(run.settle(), AskModel)
 
@@ -198,7 +199,7 @@ def test_a_summary_is_reserved_at_the_price_of_who_writes_it_and_counted() -> No
     assert run.state is State.SUMMARISING
     read = run.snapshot.tokens
     assert run.run.reserved_cost == 10 * cost(read, 1000)
-    assert command.request.max_output_tokens == 500
+    assert expect(AskModel, command).request.max_output_tokens == 500
     run.says(spends("0.2", text="Nothing was found under 1; under 2 the same, so far as seen."))
     assert run.history[-1].trigger is Trigger.SUMMARISED
     assert (run.run.used.cost, run.run.used.turns) == (Decimal("0.202"), 3)
@@ -383,7 +384,7 @@ def _one_step(run: InMemory, what: str, share: Decimal, text: str) -> tuple[Deci
 def _ask(
     run: InMemory, command: AskModel, what: str, share: Decimal, text: str
 ) -> tuple[Decimal, Decimal]:
-    reserved = cost(run.snapshot.tokens, command.request.max_output_tokens)
+    reserved = cost(run.snapshot.tokens, present(command.request.max_output_tokens))
     bill = reserved * min(share, 1) if what in {"timeout", "crash"} else reserved * share
     if what == "crash":
         run.crash()

@@ -15,6 +15,7 @@ from stepwell.rules.decide import Record, decide
 from stepwell.state.call_terms import Offer
 from tests.engines import AT_ONCE, SOON
 from tests.in_memory import NOW
+from tests.narrowing import present
 
 SPENT = Usage(10, 0, 1, Decimal("0.30"))
 
@@ -42,9 +43,9 @@ def crash_in_a_call(engine: Engine, traveller: Any) -> None:
     """A process claims the run, reserves its next call, and is never heard of again."""
     snapshot = engine.store.claim(engine.workflows, clock.now(), clock.now() + SOON)
     [workflow] = engine.workflows.values()
-    snapshot.offer = Offer(model=None, terms=workflow.model.terms)
-    while isinstance(command := decide(workflow, snapshot, clock.now()), Record):
-        engine.store.record(snapshot, command.change)
+    present(snapshot).offer = Offer(model=None, terms=workflow.model.terms)
+    while isinstance(command := decide(workflow, present(snapshot), clock.now()), Record):
+        engine.store.record(present(snapshot), command.change)
     traveller.shift(timedelta(seconds=31))
 
 
@@ -65,7 +66,7 @@ def test_c22_what_is_left_is_what_the_last_process_left(opens: Callable[..., Eng
         crash_in_a_call(engine, opens.traveller)
     with opens(Reply("done", usage=SPENT), max_cost="0.75") as engine:
         run = engine.resume(id_)  # 0.40 + 0.40 is more than 0.75
-        assert (run.state, run.error["type"], run.used.cost) == (
+        assert (run.state, present(run.error)["type"], run.used.cost) == (
             "capped",
             "max_cost",
             Decimal("0.40"),

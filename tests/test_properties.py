@@ -59,6 +59,7 @@ from stepwell.state.transcript import problems
 from stepwell.store import Store
 from stepwell.workflow import Agent
 from tests.in_memory import KIT, LOST, POLICY, InMemory, agent
+from tests.narrowing import present
 from tests.test_machine import ENDED, TABLE
 
 pytestmark = pytest.mark.timeout(600)  # a failure is made small before it is shown
@@ -360,7 +361,7 @@ class Journey:
         if self.is_driven():
             self.request_cancel()
         else:
-            self.apply(cancel(self.snapshot, "bob", self.run.now), driven=False)
+            self.apply(present(cancel(self.snapshot, "bob", self.run.now)), driven=False)
 
     def request_cancel(self) -> None:
         self.snapshot.run = self.row._replace(cancel_requested="bob")
@@ -379,10 +380,10 @@ class Journey:
     def every_transition_is_in_the_table(self) -> None:
         for change in self.run.history[self.checked :]:
             before, after = change.before, change.run
-            assert TABLE[change.trigger][before.state] == after.state
-            assert after.seq == before.seq + 1
-            assert after.fence >= before.fence
-            assert after.updated_at >= before.updated_at
+            assert TABLE[change.trigger][present(before).state] == after.state
+            assert after.seq == present(before).seq + 1
+            assert after.fence >= present(before).fence
+            assert after.updated_at >= present(before).updated_at
         self.checked = len(self.run.history)
 
     def the_transcript_is_legal(self) -> None:

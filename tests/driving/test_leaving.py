@@ -20,6 +20,7 @@ from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store
 from stepwell.views.runs import HistoryEntry
 from tests.engines import opened
+from tests.narrowing import present
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(60)
@@ -44,7 +45,7 @@ def test_a_run_that_is_interrupted_while_its_text_is_shown_is_given_back(
         with pytest.raises(KeyboardInterrupt):
             engine.run("w", "Go.", on_text=interrupted)
         run = engine.get("last")
-        assert (run.state, run.error["type"]) == ("awaiting_model", "interrupted")
+        assert (run.state, present(run.error)["type"]) == ("awaiting_model", "interrupted")
         assert engine.resume("last").answer == "Some text."
 
 
@@ -86,7 +87,7 @@ def test_a_listener_that_fails_hides_no_interrupt(tmp_path: Path) -> None:
     with opened(tmp_path / "r.db", Reply("Some text.")) as engine:
         with pytest.raises(KeyboardInterrupt):
             engine.run("w", "Go.", on_text=interrupted, on_transition=fail)
-        assert engine.get("last").error["type"] == "interrupted"
+        assert present(engine.get("last").error)["type"] == "interrupted"
 
 
 def test_a_run_that_is_interrupted_before_its_first_step_is_given_back(

@@ -1,6 +1,5 @@
 """Runs whose process was lost, or that wait for a retry (A01, C01, C09, C21, C22, E01)."""
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -25,13 +24,13 @@ from stepwell import (
 from stepwell.envelope import success
 from stepwell.errors import RunNotResumable, UnknownWorkflow
 from stepwell.machine import CallStatus
-from stepwell.messages import ToolMessage
 from stepwell.retry import RetryPolicy
 from stepwell.rules.decide import CallEnded, Replied, conclude
 from stepwell.tools.context import ToolContext
 from stepwell.tools.decorator import Tool
 from tests.dying import workflow
-from tests.engines import AT_ONCE, Till, lose, opened
+from tests.engines import AT_ONCE, Till, lose, opened, requests, shown
+from tests.narrowing import present
 from tests.processes import ending, python
 
 NOW = datetime(2027, 3, 14, 12, tzinfo=UTC)
@@ -64,12 +63,6 @@ def make(tmp_path: Path, till: Till) -> Iterator[Callable[..., Engine]]:
 def frozen() -> Iterator[FrozenDateTimeFactory]:
     with freeze_time(NOW) as clock:
         yield clock
-
-
-def shown(engine: Engine) -> dict[str, dict[str, Any]]:
-    """The results in the last request: id, outcome."""
-    sent = engine.workflows["w"].model.requests[-1]
-    return {m.call: json.loads(m.text) for m in sent if isinstance(m, ToolMessage)}
 
 
 # -- a real process that dies inside a tool
@@ -150,7 +143,7 @@ def test_a_takeover_is_recorded_with_its_story(
     lose(engine, frozen)
     run = engine.resume(run.id)
     [retry] = [e for e in engine.history(run.id) if e.trigger == "retry"]
-    assert (retry.error["type"], retry.fence, retry.attempt) == ("worker_lost", 2, 2)
+    assert (present(retry.error)["type"], retry.fence, retry.attempt) == ("worker_lost", 2, 2)
     assert run.used.turns == 2  # the call that the lost process may have made is charged
 
 
@@ -239,8 +232,8 @@ def test_c22_model_calls_that_were_lost_are_charged_until_the_limit(
         lose(engine, frozen)
         take_over(engine)
     run = engine.resume("last")
-    assert (run.state, run.used.turns, run.error["type"]) == ("capped", 3, "max_turns")
-    assert engine.workflows["w"].model.requests == []
+    assert (run.state, run.used.turns, present(run.error)["type"]) == ("capped", 3, "max_turns")
+    assert requests(engine) == []
 
 
 def test_c22_a_run_that_kills_its_worker_each_time_fails_with_the_story(
@@ -250,8 +243,8 @@ def test_c22_a_run_that_kills_its_worker_each_time_fails_with_the_story(
     engine.submit("w", "Go.", max_turns=50)
     lose_again_and_again(engine, frozen)
     run = engine.get("last")
-    assert (run.state, run.error["type"], run.used.turns) == ("failed", "worker_lost", 5)
-    assert "attempt 5 of 5" in run.error["message"]
+    assert (run.state, present(run.error)["type"], run.used.turns) == ("failed", "worker_lost", 5)
+    assert "attempt 5 of 5" in present(run.error)["message"]
 
 
 # -- tools that can find out
@@ -404,8 +397,10 @@ def test_c21_three_results_in_the_order_3_1_2_then_a_crash(
     calls = [ToolCall("look", {"q": q}, q) for q in ("a", "b", "c")]
     ended = [CallEnded(n, CallStatus.OK, success(f"recorded {n}"), (), 1) for n in (3, 1)]
     for outcome in [Replied(Reply(calls=calls), "m", "scripted"), *ended]:
-        change = conclude(engine.workflows["w"], snapshot, outcome, clock.now(), RetryPolicy(), 0)
-        engine.store.record(snapshot, change)
+        change = conclude(
+            engine.workflows["w"], present(snapshot), outcome, clock.now(), RetryPolicy(), 0
+        )
+        engine.store.record(present(snapshot), change)
     frozen.tick(31)
     engine.resume(run.id)
     assert [(k, o["result"]) for k, o in shown(engine).items()] == [
@@ -443,11 +438,11 @@ def test_e01_a_long_wait_releases_the_run_and_survives_a_restart(
     other = make(*script)
     other.work(until_idle=True)
     assert other.resume(run.id).attempt == 2
-    assert len(other.workflows["w"].model.requests) == 0
+    assert len(requests(other)) == 0
     frozen.tick(1)
     assert other.resume(run.id).answer == "done"
     [retry] = [e for e in engine.history(run.id) if e.trigger == "retry"]
-    assert (retry.error["type"], retry.at) == ("rate_limited", NOW)
+    assert (present(retry.error)["type"], retry.at) == ("rate_limited", NOW)
 
 
 def test_e01_a_waiting_run_can_be_cancelled(
@@ -474,7 +469,7 @@ def test_e01_short_waits_are_sat_out(make: Callable[..., Engine]) -> None:
 def test_attempts_are_exhausted(make: Callable[..., Engine]) -> None:
     engine = make(limited(0))
     run = engine.run("w", "Go.")
-    assert (run.state, run.error["type"], run.used.turns) == ("failed", "rate_limited", 5)
+    assert (run.state, present(run.error)["type"], run.used.turns) == ("failed", "rate_limited", 5)
     assert engine.resume(run.id).used.turns == 10
 
 

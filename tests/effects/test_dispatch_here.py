@@ -18,6 +18,7 @@ from stepwell.machine import CallStatus
 from stepwell.rules.recovery import interrupt
 from stepwell.tools import ToolContext
 from tests.engines import opened
+from tests.narrowing import present
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(60)
@@ -182,11 +183,11 @@ def test_a_run_goes_on_without_a_tool_that_hangs(tmp_path: Path) -> None:
             run = engine.run("w", "Go.")
         timed_out, went_on = run.calls
         assert run.state == "done"
-        assert timed_out.outcome["error"]["type"] == "timeout"
-        assert went_on.outcome["ok"]
+        assert present(timed_out.outcome)["error"]["type"] == "timeout"
+        assert present(went_on.outcome)["ok"]
         may_end.set()
         late = eventually(lambda: engine.get(run.id).calls[0].late_outcome)
-    assert late["result"] == "seen"
+    assert present(late)["result"] == "seen"
 
 
 def test_callbacks_run_in_the_callers_thread(tmp_path: Path) -> None:
@@ -236,4 +237,4 @@ def test_that_a_call_took_too_long_keeps_out_nothing_that_it_comes_to_yet(tmp_pa
         assert (call.status, call.late_outcome) == ("in_doubt", None)
         may_end.set()
         late = eventually(lambda: engine.get("last").calls[0].late_outcome)
-    assert late["result"] == "paid"
+    assert present(late)["result"] == "paid"

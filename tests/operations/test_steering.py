@@ -1,7 +1,7 @@
 """What people send to runs on a real database, whatever the run is doing when they send it."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,10 @@ from freezegun import freeze_time
 
 from stepwell import Agent, Answer, Engine, Limits, Pipeline, ProviderError, Reply, ScriptedModel
 from stepwell.errors import InvalidInput, NotSent, RunNotResumable, UnknownWorkflow
-from stepwell.messages import Request, ToolMessage, UserMessage
+from stepwell.messages import Message, Request, ToolMessage, UserMessage
 from stepwell.operations import steering
 from stepwell.views.runs import HistoryEntry
-from tests.engines import AT_ONCE, Till, lose, opened
+from tests.engines import AT_ONCE, Till, lose, opened, requests
 
 PAY, WIRE, LOOK = ("pay", {"amount": 1}), ("wire", {"amount": 1}), ("look", {"q": "a"})
 
@@ -42,12 +42,7 @@ def triggers(engine: Engine) -> list[str]:
     return [entry.trigger for entry in engine.history("last")]
 
 
-def requests(engine: Engine) -> list[list[UserMessage]]:
-    """What the model was sent, request by request."""
-    return engine.workflows["w"].model.requests
-
-
-def said(request: list[UserMessage]) -> list[str]:
+def said(request: Sequence[Message]) -> list[str]:
     return [m.text for m in request if isinstance(m, UserMessage)]
 
 

@@ -14,6 +14,7 @@ from stepwell.errors import (
 )
 from stepwell.messages import OnText, Request
 from tests.engines import AT_ONCE, StrictModel, Till, lose
+from tests.narrowing import present
 from tests.providers.says import says
 from tests.providers.strict_server import StrictServer, error
 
@@ -71,7 +72,7 @@ def test_a_permanent_error_goes_on_at_once_and_each_model_has_its_attempts(tmp_p
     ]
     with opened(tmp_path / "runs.db", *models) as engine:
         run = engine.run("w", "Go on.", max_turns=20)
-        assert (run.state, run.error["type"], run.model) == ("failed", "overloaded", "d:1")
+        assert (run.state, present(run.error)["type"], run.model) == ("failed", "overloaded", "d:1")
         assert [model for trigger, model in told(engine, run)[1:]] == [
             "a:1",
             *["b:1"] * 3,
@@ -248,7 +249,7 @@ def test_a_run_that_is_driven_keeps_its_model(tmp_path: Path, scripted: str) -> 
         def complete(self, request: Request, on_text: OnText | None) -> Reply:
             with pytest.raises(RunNotResumable, match="driven"):
                 engine.resume(engine.runs()[0].id, model=scripted)
-            return super().complete(request, on_text)
+            return super().complete(request, present(on_text))
 
     with opened(tmp_path / "runs.db", Looks([Reply("Hello.")])) as engine:
         assert engine.run("w", "Go on.").answer == "Hello."

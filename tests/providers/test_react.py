@@ -20,6 +20,7 @@ from stepwell.messages import (
 from stepwell.providers.react import MALFORMED, ReAct, decode, encode
 from stepwell.providers.registry import resolve
 from tests.engines import AT_ONCE, StrictModel, Till
+from tests.narrowing import present
 from tests.providers.says import says
 from tests.providers.strict_server import StrictServer
 
@@ -179,7 +180,11 @@ def test_malformed_twice_fails(tmp_path: Path) -> None:
     workflow = Agent("w", model=ReAct(StrictModel([Reply("Hello!")])))
     with Engine(tmp_path / "runs.db", workflows=[workflow], settings=AT_ONCE) as engine:
         run = engine.run("w", "Go on.")
-    assert (run.state, run.error["type"], run.used.turns) == ("failed", "malformed_reply", 2)
+    assert (run.state, present(run.error)["type"], run.used.turns) == (
+        "failed",
+        "malformed_reply",
+        2,
+    )
 
 
 def test_it_is_found_by_its_name(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from stepwell import Agent, Engine
 from stepwell.messages import AssistantMessage, Request, ToolCall, ToolMessage, UserMessage
 from stepwell.providers.registry import resolve
 from tests.engines import AT_ONCE, Till
+from tests.narrowing import present
 from tests.providers.conftest import APIS
 from tests.providers.says import says
 from tests.providers.strict_server import KEY, StrictServer, error
@@ -206,7 +207,7 @@ def test_auto_without_a_model(server: StrictServer, tmp_path: Path) -> None:
     server.models = []
     with opened(tmp_path, "openai-chat:auto") as engine:
         run = engine.run("w", "Go on.")
-    assert (run.state, run.error["type"]) == ("failed", "bad_reply")
+    assert (run.state, present(run.error)["type"]) == ("failed", "bad_reply")
 
 
 @pytest.mark.parametrize(

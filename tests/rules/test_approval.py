@@ -7,11 +7,13 @@ import pytest
 
 from stepwell import Approvals, ToolCall
 from stepwell.errors import ApprovalClosed, InvalidDecision
+from stepwell.messages import AssistantMessage, ToolMessage
 from stepwell.rules.approval import digest
 from stepwell.rules.decide import Wait
 from stepwell.rules.recovery import cancel
 from stepwell.state.transcript import problems
 from tests.in_memory import NOW, InMemory, agent
+from tests.narrowing import expect, present
 
 DAY = timedelta(days=1)
 
@@ -112,7 +114,7 @@ def test_c08_each_decision_names_its_call_in_whatever_order_they_come() -> None:
     assert run.statuses == ["running", "denied", "running"]
     run.ends(1, "wired 1")
     run.ends(3, "deleted")
-    results = [m.call for m in run.snapshot.transcript[2:]]
+    results = [expect(ToolMessage, m).call for m in run.snapshot.transcript[2:]]
     assert results == ["k1", "k9999", "k3"]
     assert run.error(2)[:2] == ("denied", "A person denied this call: too much")
 
@@ -166,7 +168,7 @@ def test_c09_at_the_very_moment_of_expiry_it_is_too_late() -> None:
 
 def test_c09_after_the_run_was_cancelled_the_question_is_withdrawn() -> None:
     run = parked(*wires(1))
-    run.apply(cancel(run.snapshot, "ann", NOW))
+    run.apply(present(cancel(run.snapshot, "ann", NOW)))
     assert "it is withdrawn" in refused(run, ApprovalClosed)
 
 
@@ -217,7 +219,9 @@ def test_an_edit_runs_instead_under_the_same_number_and_the_model_is_told() -> N
         "result": "wired 90",
         "edited_arguments": {"amount": 90},
     }
-    assert run.snapshot.transcript[1].calls[0].arguments == {"amount": 900}
+    assert expect(AssistantMessage, run.snapshot.transcript[1]).calls[0].arguments == {
+        "amount": 900
+    }
 
 
 @pytest.mark.parametrize("edit", [{"amount": "90"}, {}, {"amount": 1, "to": "me"}, {"amount": 1.0}])
@@ -374,4 +378,4 @@ def test_b04_what_a_person_writes_can_be_stored() -> None:
     assert run.snapshot.approvals[1].reason == "no \ufffd\u2400"
     run = in_doubt()
     run.approve(1, happened=True, result={"text": "\udcff"})
-    assert run.calls[0].outcome["result"] == {"text": "\ufffd"}
+    assert present(run.calls[0].outcome)["result"] == {"text": "\ufffd"}

@@ -8,10 +8,11 @@ import pytest
 from stepwell import Reply, ToolCall, tool
 from stepwell.envelope import failure
 from stepwell.messages import AssistantMessage, ToolMessage
-from stepwell.rules.decide import RunCalls
+from stepwell.rules.decide import RunCalls, Wait
 from stepwell.state.records import Call
 from stepwell.state.transcript import problems
 from tests.in_memory import InMemory, agent
+from tests.narrowing import expect, present
 
 PAY, WIRE = ("pay", {"amount": 1}), ("wire", {"amount": 1})
 
@@ -175,7 +176,7 @@ def test_a_neighbour_that_needs_a_person_does_not_hold_up_the_others() -> None:
     run.asks(WIRE, PAY, PAY)
     run.ends(2)
     run.ends(3)
-    assert run.settle().until == run.open[0].expires_at
+    assert expect(Wait, run.settle()).until == run.open[0].expires_at
     assert run.statuses == ["waiting", "ok", "ok"]
 
 
@@ -232,8 +233,8 @@ def test_b14_a_big_result_is_cut_with_a_note_and_kept_whole_beside_it() -> None:
     run.asks(PAY)
     run.ends(1, "x" * 6_000_000)
     [call] = run.calls
-    assert call.outcome["truncated"] == {"shown": 20_000, "total": 6_000_000}
-    assert call.outcome["result"].endswith("[5,980,000 of 6,000,000 characters left out]")
+    assert present(call.outcome)["truncated"] == {"shown": 20_000, "total": 6_000_000}
+    assert present(call.outcome)["result"].endswith("[5,980,000 of 6,000,000 characters left out]")
     assert call.full_result == "x" * 6_000_000
     assert len(shown(run)[0][1]["result"]) < 20_100
 

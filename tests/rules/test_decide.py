@@ -12,13 +12,14 @@ from stepwell.rules.decide import AskModel, Finish, Reconcile, Record, RunCalls,
 from stepwell.rules.recovery import cancel
 from stepwell.workflow import Workflow
 from tests.in_memory import NOW, InMemory, agent
+from tests.narrowing import expect, present
 
 PAY, WIRE, LOOK = ("pay", {"amount": 1}), ("wire", {"amount": 1}), ("look", {"q": "a"})
 
 
 def test_a_new_run_asks_the_model() -> None:
     run = InMemory(agent(instructions="Be brief.", max_output_tokens=99), "Hello.")
-    request = run.command().request
+    request = expect(AskModel, run.command()).request
     assert (request.instructions, request.max_output_tokens) == ("Be brief.", 99)
     assert (request.transcript, request.turn, request.attempt) == ([UserMessage("Hello.")], 0, 1)
     assert [tool["name"] for tool in request.tools] == ["look", "put", "pay", "wire", "delete"]
@@ -27,7 +28,7 @@ def test_a_new_run_asks_the_model() -> None:
 def test_the_turn_counts_replies_also_those_that_are_not_shown() -> None:
     run = InMemory(agent())
     run.says(Reply(""))
-    assert run.command().request.turn == 1
+    assert expect(AskModel, run.command()).request.turn == 1
 
 
 @pytest.mark.parametrize("limits", [{"max_turns": 0}, {"max_turns": 1}])
@@ -58,7 +59,7 @@ def test_what_may_run_runs_before_anybody_is_asked() -> None:
     run.asks(WIRE, LOOK)
     assert isinstance(run.command(), RunCalls)
     run.ends(2)
-    assert run.command().change.trigger == "ask"
+    assert expect(Record, run.command()).change.trigger == "ask"
 
 
 def test_calls_that_became_ready_start_in_a_transition_of_their_own() -> None:
@@ -68,7 +69,7 @@ def test_calls_that_became_ready_start_in_a_transition_of_their_own() -> None:
     run.approve(1)
     run.approve(2)
     run.claim()
-    change = run.command().change
+    change = expect(Record, run.command()).change
     assert (change.trigger, [c.number for c in change.calls]) == ("start_calls", [1])
 
 
@@ -115,7 +116,7 @@ def ended() -> list[InMemory]:
     capped.settle()
     failed.faults()
     done.says(Reply("done"))
-    cancelled.apply(cancel(cancelled.snapshot, None, NOW))
+    cancelled.apply(present(cancel(cancelled.snapshot, None, NOW)))
     return [capped, failed, done, cancelled]
 
 
@@ -133,14 +134,14 @@ def test_a_requested_cancel_comes_before_everything_else(
     if steps:
         run.asks(*steps)
     run.snapshot.run = run.run._replace(cancel_requested="ann", not_before=NOW + timedelta(hours=1))
-    change = run.command().change
+    change = expect(Record, run.command()).change
     assert (change.trigger, change.by) == ("cancel", "ann")
 
 
 def test_a_run_that_is_to_be_summarised_goes_on_without_for_now() -> None:
     run = InMemory(agent())
     run.snapshot.run = run.run._replace(state=State.SUMMARISING)
-    assert run.command().change.trigger == "summary_skipped"
+    assert expect(Record, run.command()).change.trigger == "summary_skipped"
 
 
 def test_deciding_changes_nothing() -> None:

@@ -15,6 +15,7 @@ from stepwell.rules.recovery import cancel
 from stepwell.state.inbox import InboxEntry, InboxKind
 from stepwell.state.transcript import problems
 from tests.in_memory import InMemory, agent
+from tests.narrowing import present
 
 
 def message(number: int, text: str = "Also this.", by: str = "ann") -> InboxEntry:
@@ -134,7 +135,7 @@ def test_a_message_lets_nobody_pass_a_limit() -> None:
 def test_a_cancelled_run_takes_nothing() -> None:
     run = InMemory(agent())
     send(run, message(1))
-    run.apply(cancel(run.snapshot, "ann", run.now))
+    run.apply(present(cancel(run.snapshot, "ann", run.now)))
     assert isinstance(run.settle(), Finish)
     assert woken(run) is None
     assert len(run.snapshot.inbox) == 1

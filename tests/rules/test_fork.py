@@ -15,7 +15,8 @@ from stepwell.pipeline import Step
 from stepwell.rules.change import Change
 from stepwell.rules.fork import Fate, fork
 from stepwell.state.snapshot import Snapshot
-from tests.engines import Till, opened
+from tests.engines import Till, opened, requests
+from tests.narrowing import present
 
 
 @pytest.fixture
@@ -182,7 +183,7 @@ def test_a_message_ends_the_open_calls_and_comes_after_their_results(
         parked = engine.run("w", "Go.")
         found = engine.fork(parked.id, parked.seq, message="Leave it.")
         assert (found.state, [c.status for c in found.calls]) == ("done", ["ok", "not_run"])
-        [*_, shown] = engine.workflows["w"].model.requests
+        [*_, shown] = requests(engine)
         engine.approve(parked.id)
         engine.resume(parked.id)
         later = engine.fork(parked.id, parked.seq, message="Leave it.")
@@ -293,7 +294,7 @@ def test_a06_a07_what_a_provider_keeps_to_itself_comes_along_untouched(
     with opened(file, asks, Reply("Seen."), tools=till.tools) as engine:
         original = engine.run("w", "Go.")
         engine.fork(original.id, 3)
-        [_, first, second] = engine.workflows["w"].model.requests
+        [_, first, second] = requests(engine)
     assert second == first
     assert second[1].raw == RAW
 
@@ -310,7 +311,7 @@ def test_c21_an_open_call_of_a_tool_that_is_gone_is_answered(file: Path, till: T
         later.deny(found.id)
         found = later.resume(found.id)
     assert [c.status for c in found.calls] == ["not_run", "error"]
-    assert found.calls[1].outcome["error"]["type"] == "unknown_tool"
+    assert present(found.calls[1].outcome)["error"]["type"] == "unknown_tool"
 
 
 def test_c22_what_a_fork_may_spend_holds(file: Path, till: Till) -> None:

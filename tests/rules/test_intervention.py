@@ -14,6 +14,7 @@ from stepwell.rules.recovery import cancel, interrupt, lost_worker, resume, take
 from stepwell.rules.starting import new_run
 from stepwell.state.transcript import problems
 from tests.in_memory import LOST, NOW, POLICY, InMemory, agent
+from tests.narrowing import present
 
 PAY, WIRE = ("pay", {"amount": 1}), ("wire", {"amount": 1})
 
@@ -87,7 +88,11 @@ def test_b04_words_that_no_database_can_hold_are_replaced() -> None:
 def test_a_raise_tops_a_capped_run_up() -> None:
     run = capped()
     change = run.resume(max_turns=2, max_tool_calls=3)
-    assert (change.trigger, change.by, run.state) == ("top_up", "ann", "awaiting_model")
+    assert (present(change).trigger, present(change).by, run.state) == (
+        "top_up",
+        "ann",
+        "awaiting_model",
+    )
     assert (run.run.max_turns, run.run.max_tool_calls) == (3, 4)
     assert (run.run.used.turns, run.run.used.tool_calls) == (1, 1)
     assert problems(run.snapshot.transcript) == []
@@ -103,7 +108,7 @@ def test_a_failed_run_starts_afresh() -> None:
         run.faults(retryable=True, retry_after=0)
     assert run.state == "failed"
     change = run.resume(max_turns=1)
-    assert (change.trigger, run.state, run.run.attempt) == ("resume", "awaiting_model", 1)
+    assert (present(change).trigger, run.state, run.run.attempt) == ("resume", "awaiting_model", 1)
     assert (run.run.max_turns, run.run.used.turns, run.run.error) == (11, 5, None)
 
 
@@ -133,7 +138,7 @@ def test_a_limit_is_never_lowered(amounts: dict[str, Any]) -> None:
 
 def test_a_cancelled_run_is_final() -> None:
     run = InMemory(agent())
-    run.apply(cancel(run.snapshot, "ann", NOW))
+    run.apply(present(cancel(run.snapshot, "ann", NOW)))
     with pytest.raises(RunNotResumable, match="final"):
         run.resume()
 
@@ -156,7 +161,7 @@ def test_a_live_run_is_cancelled(make: Callable[..., Any]) -> None:
 def test_cancelling_closes_what_had_started_as_unknown() -> None:
     run = InMemory(agent(parallel=1))
     run.asks(PAY, PAY)
-    run.apply(cancel(run.snapshot, None, NOW))
+    run.apply(present(cancel(run.snapshot, None, NOW)))
     assert run.statuses == ["unknown", "not_run"]
     assert problems(run.snapshot.transcript) == []
 
@@ -169,7 +174,7 @@ def test_what_has_ended_otherwise_is_not_cancelled(make: Callable[..., Any]) -> 
 
 def test_cancelled_twice_is_cancelled() -> None:
     run = InMemory(agent())
-    run.apply(cancel(run.snapshot, "ann", NOW))
+    run.apply(present(cancel(run.snapshot, "ann", NOW)))
     assert cancel(run.snapshot, "bob", NOW) is None
 
 
@@ -270,7 +275,10 @@ def test_a_driver_lost_there_after_the_clock_was_set_back() -> None:  # C19
 def test_an_interrupted_driver_gives_the_run_back_without_using_up_an_attempt() -> None:
     run = InMemory(agent())
     change = run.apply(interrupt(run.snapshot, "SIGTERM", NOW))
-    assert (change.trigger, change.error.message) == ("retry", "The process was stopped (SIGTERM).")
+    assert (change.trigger, present(change.error).message) == (
+        "retry",
+        "The process was stopped (SIGTERM).",
+    )
     assert (run.run.attempt, run.run.owner, run.run.not_before, run.run.used.turns) == (
         1,
         None,

@@ -16,7 +16,8 @@ from stepwell.rules.starting import Start, start
 from stepwell.settings import Settings, load
 from stepwell.tools.decorator import Tool
 from stepwell.workflow import Agent
-from tests.engines import lose, opened
+from tests.engines import lose, opened, requests
+from tests.narrowing import present
 
 CARD = "4111111111111111"
 KEY = "sk-a-key-of-a-provider"
@@ -85,7 +86,7 @@ def test_nothing_secret_reaches_the_file_while_tools_get_it_whole(file: Path) ->
     replies = [reply, Reply(f"Charged {CARD} with {KEY}.", usage=Usage(1, 0, 1))]
     with opened(file, *replies, tools=shop.tools, settings=settings()) as engine:
         run = engine.run("w", f"Charge {CARD} please.", user="ann")
-        [_, shown] = engine.workflows["w"].model.requests
+        [_, shown] = requests(engine)
         assert CARD.encode() not in bytes_of(file)  # not in the log either
         assert KEY.encode() not in bytes_of(file)
     assert shop.told == [CARD, CARD]
@@ -94,8 +95,8 @@ def test_nothing_secret_reaches_the_file_while_tools_get_it_whole(file: Path) ->
     assert run.answer == f"Charged {MASKED} with {MASKED}."
     assert run.calls[0].arguments == {"card": MASKED}
     assert run.calls[0].outcome == {"ok": True, "result": {"card": MASKED, "key": MASKED}}
-    assert MASKED in run.calls[1].outcome["error"]["message"]
-    assert run.calls[2].full_result.startswith(f"{MASKED} {MASKED} ")
+    assert MASKED in present(run.calls[1].outcome)["error"]["message"]
+    assert present(run.calls[2].full_result).startswith(f"{MASKED} {MASKED} ")
     assert CARD.encode() not in bytes_of(file)
 
 
@@ -109,15 +110,17 @@ def test_a_call_that_waited_is_not_run_without_its_secret(file: Path) -> None:
         engine.approve(question.id)
         run = engine.resume(parked.id)
         assert (run.state, run.calls[0].status) == ("done", "error")
-        assert run.calls[0].outcome["error"]["type"] == "masked_arguments"
-        assert "not stored" in run.calls[0].outcome["error"]["message"]
+        assert present(run.calls[0].outcome)["error"]["type"] == "masked_arguments"
+        assert "not stored" in present(run.calls[0].outcome)["error"]["message"]
         # what a person puts in its place is whole, unless it is a secret again
         other = engine.run("w", "Go.")
         engine.approve(other.id, edit={"card": "the usual one"})
         assert engine.resume(other.id).calls[0].status == "ok"
         third = engine.run("w", "Go.")
         engine.approve(third.id, edit={"card": CARD})
-        assert engine.resume(third.id).calls[0].outcome["error"]["type"] == "masked_arguments"
+        assert (
+            present(engine.resume(third.id).calls)[0].outcome["error"]["type"] == "masked_arguments"
+        )
     assert shop.told == ["the usual one"]
     assert CARD.encode() not in bytes_of(file)
 
@@ -138,7 +141,7 @@ def test_a_lost_call_is_not_run_again_without_its_secret(file: Path) -> None:
         ]
         engine.decide(run.id, Decision(verdict=Verdict.APPROVE))
         run = engine.resume("last")
-    assert run.calls[1].outcome["error"]["type"] == "masked_arguments"
+    assert present(run.calls[1].outcome)["error"]["type"] == "masked_arguments"
     assert (run.state, shop.told) == ("done", [])
 
 

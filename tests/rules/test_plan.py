@@ -9,6 +9,7 @@ import pytest
 from stepwell import Answer, Ask, Call, Engine, Pipeline, Reply, ScriptedModel, Step, tool
 from stepwell.messages import Request, StopReason
 from stepwell.workflow import Limits
+from tests.narrowing import present
 
 
 @tool(read_only=True)
@@ -113,8 +114,8 @@ def test_a_plan_that_fails_fails_the_run_with_the_story(
     with Engine(tmp_path / "r.db", workflows=[pipeline(plan, [Reply("x")])]) as engine:
         run = engine.run("p", "Hello")
     assert run.state == "failed"
-    assert run.error["type"] == "plan_failed"
-    assert told in run.error["message"]
+    assert present(run.error)["type"] == "plan_failed"
+    assert told in present(run.error)["message"]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_a_reply_that_is_not_complete_fails_the_run(
 ) -> None:
     with Engine(tmp_path / "r.db", workflows=[pipeline(look_then_say, [reply])]) as engine:
         run = engine.run("p", "Hello")
-    assert (run.state, run.error["type"]) == ("failed", kind)
+    assert (run.state, present(run.error)["type"]) == ("failed", kind)
 
 
 def test_limits_hold_for_plans_that_never_end(tmp_path: Path) -> None:
@@ -142,8 +143,12 @@ def test_limits_hold_for_plans_that_never_end(tmp_path: Path) -> None:
     )
     with Engine(tmp_path / "r.db", workflows=[forever, calls]) as engine:
         asked, called = engine.run("p", "Hello"), engine.run("c", "Hello")
-    assert (asked.state, asked.error["type"], asked.used.turns) == ("capped", "max_turns", 3)
-    assert (called.state, called.error["type"]) == ("capped", "max_tool_calls")
+    assert (asked.state, present(asked.error)["type"], asked.used.turns) == (
+        "capped",
+        "max_turns",
+        3,
+    )
+    assert (called.state, present(called.error)["type"]) == ("capped", "max_tool_calls")
     assert called.used.tool_calls == 2
 
 

@@ -21,6 +21,7 @@ from stepwell.state.tokens import overhead, weigh
 from stepwell.state.transcript import problems
 from stepwell.workflow import Summarising
 from tests.in_memory import NOW, POLICY, InMemory, agent
+from tests.narrowing import expect, present
 
 WINDOW = 4_000
 TEXT = "Findings: the lamp of order 1042 is broken; 49.00 USD are open. Next: look at order 1043."
@@ -98,8 +99,8 @@ def test_the_summary_takes_the_place_of_all_but_the_task_and_the_last_turns() ->
 def test_what_the_summariser_is_asked() -> None:
     run = full(model="scripted:cheap", prompt="Be short.")
     asked = run.settle()
-    assert (asked.model, asked.is_aside) == ("scripted:cheap", True)
-    request = asked.request
+    assert (asked.model, expect(AskModel, asked).is_aside) == ("scripted:cheap", True)
+    request = expect(AskModel, asked).request
     assert (request.instructions, request.tools) == ("Be short.", ())
     assert request.max_output_tokens == 200
     [message] = request.transcript
@@ -111,7 +112,7 @@ def test_what_the_summariser_is_asked() -> None:
 def test_a_summariser_with_a_smaller_window_is_asked_what_fits_into_it() -> None:
     run = full(window=20_000, model="scripted:cheap")
     run.snapshot.offer = replace(run.snapshot.offer, summariser=Terms(4_000))
-    asked = run.settle().request
+    asked = expect(AskModel, run.settle()).request
     assert sum(map(weigh, asked.transcript)) + overhead(asked.instructions, ()) + 200 <= 4_000
     assert asked.transcript[0].text.startswith("[task]\nFind the lamp.")
 
@@ -194,7 +195,7 @@ def test_a_single_task_is_still_there_after_the_second_summary() -> None:  # F04
     run = full(text="Find the lamp, and say its number.")
     run.summarises()
     run.fill()
-    assert "[earlier summary]" in run.settle().request.transcript[0].text
+    assert "[earlier summary]" in expect(AskModel, run.settle()).request.transcript[0].text
     run.summarises("Findings: it is lamp number 7, in order 1042, and the other one was sent back.")
     assert run.shown[0].text == "Find the lamp, and say its number."
     assert "lamp number 7" in run.shown[1].text
@@ -207,7 +208,7 @@ def test_a_summary_of_a_summary_does_not_grow(quotes: bool) -> None:  # F06
     sizes = []
     for _ in range(6):
         run.fill()
-        read = run.settle().request.transcript[0].text
+        read = expect(AskModel, run.settle()).request.transcript[0].text
         run.says(Reply(read[-3_000:] if quotes else read))
         sizes.append(weigh(run.shown[1]))
         summaries = [m for m in run.shown if m.text.startswith(SUMMARY_OPENS)]
@@ -245,7 +246,7 @@ def test_one_huge_result_is_shown_shortened_and_the_run_goes_on() -> None:
     assert isinstance(result, ToolMessage)
     assert "are left out now]" in result.text
     assert run.snapshot.tokens < WINDOW
-    assert run.snapshot.batch[1].outcome["result"].startswith("word word")
+    assert present(run.snapshot.batch[1].outcome)["result"].startswith("word word")
 
 
 def test_the_newest_huge_result_is_shortened_also_where_the_provider_has_counted() -> None:
@@ -310,7 +311,7 @@ def test_what_the_provider_counts_goes_on_counting_after_a_summary() -> None:
     run.workflow = replace(run.workflow, summarising=replace(run.workflow.summarising, at=3_000))
     run.settle()
     run.summarises()
-    estimate = run.snapshot.offer.overhead + sum(map(weigh, run.shown))
+    estimate = present(run.snapshot.offer).overhead + sum(map(weigh, run.shown))
     assert run.snapshot.tokens < min(tokens, estimate)
     assert run.run.overflow_at == run.snapshot.tokens + 800
 
@@ -320,7 +321,10 @@ def test_the_summary_is_paid_for_and_counted() -> None:
     turns = run.run.used.turns
     run.summarises(usage=Usage(1_000, 0, 100, Decimal("0.25")))
     assert run.run.used.turns == turns + 1
-    assert (run.run.used.input_tokens, run.history[-1].usage.input_tokens) == (1_000, 1_000)
+    assert (run.run.used.input_tokens, present(run.history[-1].usage).input_tokens) == (
+        1_000,
+        1_000,
+    )
     assert run.snapshot.shown.reported is None  # its request was not the transcript
 
 
@@ -338,7 +342,7 @@ def test_a_driver_that_is_lost_in_summarising_is_followed_by_another() -> None:
     lost = run.crash()
     assert (lost.trigger, run.state) == ("retry", "summarising")
     run.now = run.run.not_before or run.now
-    assert run.settle().is_aside
+    assert expect(AskModel, run.settle()).is_aside
     assert run.summarises().trigger == "summarised"
 
 

@@ -7,9 +7,11 @@ import pytest
 
 from stepwell import Reply, ToolCall
 from stepwell.messages import AssistantMessage, StopReason, Usage, UserMessage
+from stepwell.rules.decide import AskModel, Wait
 from stepwell.rules.turn import CUT_OFF, EMPTY
 from stepwell.state.transcript import problems
 from tests.in_memory import NOW, InMemory, agent
+from tests.narrowing import expect
 
 PAY = ToolCall("pay", {"amount": 1}, "p1")
 ENCRYPTED = {"type": "reasoning", "encrypted_content": "ENC"}
@@ -121,7 +123,7 @@ def test_a09_a_pause_is_no_end_and_is_sent_back_as_it_is_without_a_new_user_mess
     searching = [{"type": "server_tool_use", "id": "s1"}]
     paused = run.says(Reply("searching", stop=StopReason.PAUSE, raw=searching))
     assert (paused.trigger, run.state) == ("continue_turn", "awaiting_model")
-    assert run.settle().request.transcript == [
+    assert expect(AskModel, run.settle()).request.transcript == [
         UserMessage("Go on."),
         AssistantMessage("searching", provider="scripted", raw=searching),
     ]
@@ -216,14 +218,14 @@ def test_e01_a_long_wait_gives_the_run_back_a_short_one_keeps_it(
     assert (retry.trigger, run.state, run.run.attempt) == ("retry", "awaiting_model", 2)
     assert (run.run.not_before - NOW).total_seconds() == seconds
     assert (run.run.owner is not None, run.run.lease_until is not None) == (kept, kept)
-    assert run.command().until == run.run.not_before
+    assert expect(Wait, run.command()).until == run.run.not_before
 
 
 def test_waiting_is_over_when_its_time_has_come() -> None:
     run = a_run()
     run.faults(retryable=True, retry_after=3)
     run.now = run.run.not_before
-    assert run.command().request.attempt == 2
+    assert expect(AskModel, run.command()).request.attempt == 2
 
 
 def test_the_fifth_failure_is_the_last() -> None:

@@ -6,6 +6,7 @@ from stepwell.messages import AssistantMessage, ToolCall, ToolMessage, UserMessa
 from stepwell.state.shown import SUMMARY_OPENS, Shown
 from stepwell.state.tokens import weigh
 from stepwell.state.transcript import SHORT, problems
+from tests.narrowing import expect
 
 TASK = UserMessage("Find the lamp.")
 
@@ -81,7 +82,7 @@ def test_shortened_results_keep_their_beginning_and_their_call() -> None:
     shown.shorten(["c1"])
     cut = shown.messages[4]
     assert cut.text.startswith(before.messages[4].text[:SHORT] + "… [300 more characters")
-    assert (cut.call, shown.messages[2]) == ("c1", before.messages[2])
+    assert (expect(ToolMessage, cut).call, shown.messages[2]) == ("c1", before.messages[2])
     assert shown.tokens(0) == before.tokens(0) - weigh(before.messages[4]) + weigh(cut)
     again = shown.copy()
     again.shorten(["c1"])

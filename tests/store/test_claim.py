@@ -25,6 +25,7 @@ from stepwell.store import Store
 from stepwell.store.claim import CLOCK_SLACK, Owned
 from stepwell.store.owner import CLOCK_TOLERANCE, Owner, is_gone, this_process
 from stepwell.store.types import milliseconds
+from tests.narrowing import present
 from tests.processes import crowd, ending, python
 from tests.store.conftest import LEASE
 from tests.store.stepping import Stepping
@@ -40,7 +41,7 @@ def test_the_oldest_is_claimed_first_and_only_once(
     begin: Callable[..., RunRow], claim: Callable[..., Snapshot | None]
 ) -> None:
     runs = [begin() for _ in range(5)]
-    claimed = [claim().run for _ in runs]
+    claimed = [present(claim()).run for _ in runs]
     assert [run.id for run in claimed] == [run.id for run in runs]
     assert claim() is None
     assert {(run.fence, run.seq, run.owner) for run in claimed} == {(1, 1, 1)}
@@ -52,7 +53,7 @@ def test_only_known_workflows_are_claimed(
     begin("new in the next version")
     mine = begin("w")
     assert claim("other") is None
-    assert claim("other", "w").run.id == mine.id
+    assert present(claim("other", "w")).run.id == mine.id
     assert claim("other", "w") is None
 
 
@@ -61,7 +62,7 @@ def test_a_run_that_is_asked_for_is_claimed_only_if_it_is_due(
 ) -> None:
     begin()
     second = begin()
-    assert claim(number=second.number).run.id == second.id
+    assert present(claim(number=second.number)).run.id == second.id
     assert claim(number=second.number) is None
     assert claim(number=99) is None
     assert claim("other", number=1) is None
@@ -77,11 +78,11 @@ def test_a_run_that_is_known_is_read_again_only_if_it_has_moved_on(
     store.release(run.number, run.snapshot.run.fence)
     fresh = claim(number=run.number, known=behind)
     assert fresh is not behind
-    assert fresh.run == known.run._replace(fence=2, lease_until=fresh.run.lease_until)
+    assert present(fresh).run == known.run._replace(fence=2, lease_until=fresh.run.lease_until)
     store.send(run.number, InboxKind.MESSAGE, "ann", text="Also look there.")
     store.release(run.number, 2)
     assert claim(number=run.number, known=fresh) is fresh
-    assert fresh.run.fence == 3
+    assert present(fresh).run.fence == 3
     assert fresh == store.load(run.number)
     assert [entry.text for entry in fresh.inbox] == ["Also look there."]
 
@@ -97,7 +98,7 @@ def test_a_retry_is_not_claimed_before_its_time(
     assert later - clock.now() > HOUR * 0.9
     assert claim() is None
     assert claim(now=later - timedelta(milliseconds=1)) is None
-    assert claim(now=later).run.number == run.number
+    assert present(claim(now=later)).run.number == run.number
 
 
 def test_what_has_ended_is_not_claimed(store: Store, claim: Callable[..., Snapshot | None]) -> None:
@@ -117,7 +118,7 @@ def test_a_parked_run_is_claimed_only_when_a_question_has_expired(
     assert expires
     assert claim() is None
     assert claim(now=expires - timedelta(milliseconds=1)) is None
-    assert claim(now=expires).run.state == "awaiting_approval"
+    assert present(claim(now=expires)).run.state == "awaiting_approval"
 
 
 def test_a_call_in_doubt_parks_for_ever(
@@ -140,7 +141,7 @@ def test_an_approved_run_is_claimed_at_once(
     run.record(run.replied(("wire", {"amount": 1})))
     run.settle()
     run.record(run.answered(1, Verdict.APPROVE, "ann"), driven=False)
-    assert claim().run.state == "dispatching"
+    assert present(claim()).run.state == "dispatching"
 
 
 @pytest.mark.parametrize("processes", [2, 4])
@@ -163,7 +164,7 @@ def test_a_lease_is_extended_for_those_who_still_have_it(
 ) -> None:
     for _ in range(3):
         begin()
-    fences = {run.number: run.fence for run in (claim().run for _ in range(3))}
+    fences = {run.number: run.fence for run in (present(claim()).run for _ in range(3))}
     fences[2] += 1  # as if it had been lost and claimed by another one since
     later = clock.now() + HOUR
     store.request_cancel(3, "ann")
@@ -178,7 +179,7 @@ def test_another_process_cannot_extend_a_lease(
 ) -> None:
     """C04: not even with the right fence."""
     begin()
-    fence = claim().run.fence
+    fence = present(claim()).run.fence
     with closing(Store(store.file)) as other:
         assert other.renew({1: fence}, clock.now(), clock.now() + HOUR) == {}
 
@@ -188,7 +189,7 @@ def test_an_expired_lease_may_be_renewed_while_nobody_took_it(
 ) -> None:
     """Expiry only permits a takeover."""
     begin()
-    run = claim(until=clock.now() - HOUR).run
+    run = present(claim(until=clock.now() - HOUR)).run
     assert store.renew({run.number: run.fence}, clock.now(), clock.now() + LEASE) == {1: None}
 
 
@@ -226,7 +227,7 @@ def test_a_lease_from_a_clock_that_was_set_back_is_over(
     assert not stuck(this_process(), seen=timedelta(milliseconds=CLOCK_SLACK))
     begin()
     future = clock.now() + HOUR
-    fence = claim(now=future).run.fence
+    fence = present(claim(now=future)).run.fence
     assert store.owned()[0].is_stuck(clock.now())
     store.renew({1: fence}, clock.now(), clock.now() + LEASE)
     assert not store.owned()[0].is_stuck(clock.now())
@@ -282,7 +283,7 @@ def test_a_process_is_one_worker_however_much_it_drives(
 ) -> None:
     for _ in range(3):
         begin()
-    assert {claim().run.owner for _ in range(3)} == {1}
+    assert {present(claim()).run.owner for _ in range(3)} == {1}
     with closing(Store(store.file)) as other:
         assert other.worker() == 2
     assert {one.owner for one in store.owned()} == {this_process()}

@@ -15,6 +15,7 @@ from stepwell.rules.recovery import cancel, interrupt, resume
 from stepwell.state.snapshot import Snapshot
 from stepwell.state.transcript import problems
 from stepwell.store import Store
+from tests.narrowing import present
 from tests.store.stepping import Stepping
 from tests.tracing import tracing
 
@@ -85,7 +86,7 @@ def an_interruption(run: Checked) -> None:
 
 def cancelling(run: Checked) -> None:
     run.record(run.replied(("wire", {"amount": 1}), ("look", {"q": "a"})))
-    run.record(cancel(run.snapshot, "ann", clock.now()), driven=False)
+    run.record(present(cancel(run.snapshot, "ann", clock.now())), driven=False)
     assert [call.status for call in run.snapshot.batch.values()] == ["not_run", "unknown"]
 
 

@@ -16,6 +16,7 @@ from stepwell.state.records import RunRow
 from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store, tables
 from stepwell.store import record as module
+from tests.narrowing import present
 from tests.processes import crowd
 from tests.store.stepping import WORKFLOW, Stepping
 
@@ -166,7 +167,7 @@ def test_a_request_to_cancel_reaches_the_driver_with_its_next_record(run: Steppi
     assert run.store.request_cancel(run.number, "ann")
     run.record(run.replied(("look", {"q": "a"})))
     assert run.snapshot.run.cancel_requested == "ann"
-    run.record(cancel(run.snapshot, "ann", run.snapshot.run.updated_at))
+    run.record(present(cancel(run.snapshot, "ann", run.snapshot.run.updated_at)))
     ended = run.copy().run
     assert (ended.state, ended.cancel_requested, ended.owner) == ("cancelled", None, None)
     assert not run.store.request_cancel(run.number, "bob")

@@ -17,6 +17,7 @@ from stepwell.state.call_terms import Offer, Today
 from stepwell.state.records import RunRow
 from stepwell.store import load
 from tests.engines import AT_ONCE
+from tests.narrowing import present
 
 NOON = datetime(2027, 3, 14, 12, tzinfo=UTC)
 ANSWER = Reply("done", usage=Usage(10, 0, 1, Decimal("0.30")))
@@ -104,7 +105,7 @@ def test_so_many_runs_begin_in_a_day_and_the_rest_tomorrow(
     engine = opens(runs_per_day=2)
     runs = [engine.run("w", "Go.") for _ in range(3)]
     assert [run.state for run in runs] == ["done", "done", "capped"]
-    assert runs[2].error["type"] == "runs_per_day"
+    assert present(runs)[2].error["type"] == "runs_per_day"
     assert runs[2].used.turns == 0
     assert engine.resume(runs[2].id).state == "capped"
     traveller.shift(timedelta(days=1))
@@ -116,7 +117,7 @@ def test_a_day_s_cost_is_never_passed(opens: Callable[..., Engine], traveller: A
     runs = [engine.run("w", "Go.") for _ in range(4)]
     # 0 + 0.40, 0.30 + 0.40 and 0.60 + 0.40 are within 1.10; 0.90 + 0.40 is not
     assert [run.state for run in runs] == ["done", "done", "done", "capped"]
-    assert "0.9 USD are spent or reserved" in runs[3].error["message"]
+    assert "0.9 USD are spent or reserved" in present(runs)[3].error["message"]
     traveller.shift(timedelta(days=1))
     assert engine.resume(runs[3].id).state == "done"
 
@@ -131,7 +132,7 @@ def test_what_others_are_about_to_spend_counts(opens: Callable[..., Engine]) -> 
     # 0.30 are spent, 0.40 reserved, and 0.40 more would be 1.10
     assert engine.run("w", "Go.").state == "done"
     # 0.60 are spent, 0.40 reserved, and 0.40 more would be 1.40
-    assert engine.run("w", "Go.").error["type"] == "cost_per_day"
+    assert present(engine.run("w", "Go.").error)["type"] == "cost_per_day"
 
 
 def test_what_a_lost_process_had_reserved_is_spent_today(

@@ -9,6 +9,7 @@ from stepwell import Engine, Reply
 from stepwell.errors import UnknownRun, UnknownTransition
 from stepwell.views.runs import RunDiff
 from tests.engines import Till, opened
+from tests.narrowing import present
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def test_within_one_run_what_was_added(engine: Engine) -> None:
     assert found.transcript.common == 2
     assert found.transcript.left == ()
     assert [(m.role, m.tool) for m in found.transcript.right] == [("tool", "look"), ("tool", "pay")]
-    assert [(c.number, c.left.status, c.right.status) for c in found.calls] == [
+    assert [(c.number, present(c.left).status, c.right.status) for c in found.calls] == [
         (1, "running", "ok"),
         (2, "running", "ok"),
     ]
@@ -64,7 +65,9 @@ def test_two_runs_after_what_they_have_in_common(engine: Engine, tmp_path: Path)
     assert found.transcript.common == 3  # the user's, the reply, the first result
     assert [m.text for m in found.transcript.left][-1] == "Paid."
     assert [m.text for m in found.transcript.right][-1] == "Paid 6."
-    assert [(c.number, c.left and c.left.arguments, c.right.arguments) for c in found.calls] == [
+    assert [
+        (c.number, c.left and c.left.arguments, present(c.right).arguments) for c in found.calls
+    ] == [
         (2, {"amount": 5}, {"amount": 6}),
         (3, None, {"q": "b"}),
     ]

@@ -12,6 +12,7 @@ from stepwell.engine import Engine
 from stepwell.views.runs import RunDetail
 from stepwell.workflow import registered
 from tests.application.tools.local_service import Service
+from tests.narrowing import present
 from tools.expenses import sum_category
 
 DATA = Path(workflows.__file__).parents[1] / "data"
@@ -48,10 +49,10 @@ def test_an_unknown_category_gets_no_amount(engine: Engine) -> None:
         ("list_expenses", "ok"),
     ]
     assert turns(run) == (3, 1, 3)
-    error = run.calls[1].outcome["error"]["message"]
+    error = present(run.calls[1].outcome)["error"]["message"]
     assert "The categories are: equipment, meals, rent, shipping, software, travel." in error
     total = Decimal(sum_category(category="travel")["total"])
-    assert re.findall(r"\d[\d.,]*\d", run.answer) == [f"{total:,}"]
+    assert re.findall(r"\d[\d.,]*\d", present(run.answer)) == [f"{total:,}"]
     assert 'no category "snacks"' in run.answer
 
 
@@ -84,7 +85,7 @@ def test_the_assistant_says_that_a_sample_is_one(engine: Engine) -> None:
     run = engine.run("assistant", "What is the weather in Paris and in Tokyo?")
     assert calls(run) == [("get_weather", "ok")] * 2
     assert turns(run) == (2, 1, 2)
-    results = [call.outcome["result"] for call in run.calls]
+    results = [present(call.outcome)["result"] for call in run.calls]
     assert {result["source"] for result in results} == {"offline sample"}
     for result in results:
         assert f"{result['temperature']} °C" in run.answer
@@ -105,7 +106,7 @@ def test_the_assistant_does_not_say_so_of_measured_weather(
         "/v1/forecast": (200, {"current": now}),
     }
     run = engine.run("assistant", "What is the weather in Paris and in Tokyo?")
-    assert {call.outcome["result"]["source"] for call in run.calls} == {"open-meteo.com"}
+    assert {present(call.outcome)["result"]["source"] for call in run.calls} == {"open-meteo.com"}
     assert "sample" not in run.answer
     assert {asked["name"] for path, asked, _ in service.asked if path == "/v1/search"} == {
         "Paris, France", "Tokyo, Japan",
@@ -120,7 +121,7 @@ def test_ask_is_one_call_of_a_model_and_nothing_else(engine: Engine) -> None:
 
 def test_answer_retrieves_and_then_generates(engine: Engine) -> None:
     run = engine.run("answer", "How many days of annual leave do I have?")
-    assert run.answer.startswith("You have 28 days")
+    assert present(run.answer).startswith("You have 28 days")
     assert turns(run) == (1, 0, 1)
     triggers = [entry.trigger for entry in engine.history(run.id)]
     assert triggers == ["start", "request_tools", "results_ready", "answer"]
@@ -154,7 +155,9 @@ def test_research_keeps_its_reasoning_as_a_trace(engine: Engine) -> None:
     ]
     assert [step.step for step in run.trace if step.type == "reasoning"] == [1, 2, 3, 4]
     assert "1,110 EUR" in run.answer
-    [sum_] = [call.outcome["result"]["result"] for call in run.calls if call.tool == "calculate"]
+    [sum_] = [
+        present(call.outcome)["result"]["result"] for call in run.calls if call.tool == "calculate"
+    ]
     assert sum_ == 1110
 
 
@@ -162,8 +165,8 @@ def test_research_says_that_the_web_was_not_searched(engine: Engine) -> None:
     run = engine.run("research", RESEARCH)
     [search] = [call for call in run.calls if call.tool == "web_search"]
     assert search.status == "error"
-    assert search.outcome["error"]["type"] == "SearchUnavailable"
-    assert "BRAVE_API_KEY is not set" in search.outcome["error"]["message"]
+    assert present(search.outcome)["error"]["type"] == "SearchUnavailable"
+    assert "BRAVE_API_KEY is not set" in present(search.outcome)["error"]["message"]
     assert "was not checked, because the web could not be searched" in run.answer
 
 
@@ -176,7 +179,7 @@ def test_research_with_a_key_searches_the_web(
     service.answers["/res/v1/web/search"] = (200, {"web": {"results": [page]}})
     run = engine.run("research", RESEARCH)
     [search] = [call for call in run.calls if call.tool == "web_search"]
-    assert search.outcome["result"] == [page]
+    assert present(search.outcome)["result"] == [page]
     assert "Pages on Milan's city tax were found" in run.answer
 
 
