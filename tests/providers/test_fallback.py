@@ -249,7 +249,7 @@ def test_a_run_that_is_driven_keeps_its_model(tmp_path: Path, scripted: str) -> 
         def complete(self, request: Request, on_text: OnText | None) -> Reply:
             with pytest.raises(RunNotResumable, match="driven"):
                 engine.resume(engine.runs()[0].id, model=scripted)
-            return super().complete(request, present(on_text))
+            return super().complete(request, on_text)
 
     with opened(tmp_path / "runs.db", Looks([Reply("Hello.")])) as engine:
         assert engine.run("w", "Go on.").answer == "Hello."
