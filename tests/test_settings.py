@@ -1,13 +1,15 @@
 """Settings: environment over `.env` over `[tool.stepwell]`."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from stepwell.errors import ConfigurationError
 from stepwell.settings import load
+
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -25,6 +27,15 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
         return tmp_path
 
     return write
+
+
+@pytest.fixture
+def unprivileged(tmp_path: Path) -> Iterator[Callable[[], None]]:
+    """Becomes a user whom permissions bind, until the test has ended."""
+    before = os.geteuid()
+    yield lambda: os.seteuid(before or NOBODY)
+    os.seteuid(before)
+    tmp_path.chmod(0o700)
 
 
 def test_without_anything_the_defaults_hold(project: Callable[..., Path], tmp_path: Path) -> None:
@@ -81,6 +92,60 @@ def test_a_relative_database_lies_in_the_project_s_folder(
     monkeypatch.chdir(below)
     path = Path(load().database_url.removeprefix("sqlite:///"))
     assert path == tmp_path / "data" / "runs.db"
+
+
+@pytest.mark.parametrize(
+    "location", ["sqlite:///~/x.db", "~/x.db", "sqlite:///:memory:", "sqlite://", "sqlite:x.db"]
+)
+def test_a_database_that_is_not_a_relative_path_is_not_joined(
+    project: Callable[..., Path], location: str
+) -> None:
+    project(f'database = "{location}"')
+    assert load().database_url == location
+
+
+def test_a_plain_path_is_relative_to_the_project_too(
+    project: Callable[..., Path], tmp_path: Path
+) -> None:
+    project('database = "data/what?now.db"')
+    assert load().database_url == f"sqlite:///{tmp_path}/data/what?now.db"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_a_dotenv_in_another_encoding_is_named(
+    project: Callable[..., Path], tmp_path: Path, encoding: str
+) -> None:
+    project()
+    (tmp_path / ".env").write_bytes("STEPWELL_MODEL=grün\n".encode(encoding))
+    with pytest.raises(ConfigurationError, match=r"\.env is not UTF-8"):
+        load()
+
+
+def test_a_dotenv_that_cannot_be_read_is_named(
+    project: Callable[..., Path], tmp_path: Path
+) -> None:
+    project()
+    (tmp_path / ".env").symlink_to("/proc/self/mem")  # opens, but its first page cannot be read
+    with pytest.raises(ConfigurationError, match=r"\.env cannot be read: Input/output error"):
+        load()
+
+
+def test_a_folder_that_may_not_be_searched_is_named(
+    project: Callable[..., Path], tmp_path: Path, unprivileged: Callable[[], None]
+) -> None:
+    project()
+    tmp_path.chmod(0o600)
+    unprivileged()
+    with pytest.raises(ConfigurationError, match="cannot be read: Permission denied"):
+        load()
+
+
+def test_a_byte_order_mark_is_not_part_of_a_name(
+    project: Callable[..., Path], tmp_path: Path
+) -> None:
+    project()
+    (tmp_path / ".env").write_bytes("\ufeffSTEPWELL_MODEL=grün\n".encode())
+    assert load().model == "grün"
 
 
 def test_an_absolute_database_stays_where_it_is(project: Callable[..., Path]) -> None:

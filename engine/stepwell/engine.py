@@ -61,7 +61,7 @@ class Engine(Deciding):
     ) -> None:
         self.settings = settings or load()
         self.workflows = registered(workflows)
-        file = database_file(str(database or self.settings.database_url))
+        file = database_file(database or self.settings.database_url)
         mask = masking(self.settings.mask, self.settings.secrets)
         self._log_mask = LogMask(mask)
         logging.getLogger("stepwell").addFilter(self._log_mask)

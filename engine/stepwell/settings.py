@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from dotenv import dotenv_values
+import dotenv
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
@@ -24,28 +24,30 @@ from stepwell.retry import RetryPolicy
 
 # Variables that hold a provider's key: never stored, never logged.
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-DEFAULT_DATABASE = "sqlite:///stepwell.db"
+SQLITE = "sqlite:///"
+DEFAULT_DATABASE = f"{SQLITE}stepwell.db"
+_ENCODING = "utf-8-sig"  # some editors put a byte order mark first
 
 
 class Settings(BaseSettings):
-    """What can be set, each as `STEPWELL_<NAME>`. Durations are in seconds.
+    """All settings, each read from `STEPWELL_<NAME>`. Durations are in seconds.
 
     Attributes:
         root: the folder of the nearest pyproject.toml with a `[tool.stepwell]` table, or the
-            current one; the application and scripted models are looked for there.
+            current folder. The application and scripted models are looked up there.
         database_url: where runs are kept (`database` in pyproject.toml).
         app: the module whose workflows are registered.
-        model: for workflows that name none.
-        lease, heartbeat: how long a silent driver keeps a run, and how often it speaks.
-        attempts, retry_base, retry_ceiling: tries of one step, and the waits between them.
-        model_timeout: how long a model may be silent before its call has failed.
+        model: the model of workflows that do not name one.
+        lease, heartbeat: how long a silent driver keeps a run, and how often a driver reports.
+        attempts, retry_base, retry_ceiling: how often one step is tried, and the waits in between.
+        model_timeout: how long a model can be silent before its call fails.
         sweep: how often a worker looks for stuck runs.
-        grace: how long a worker that has to stop waits for what is under way.
-        workflow_concurrency: by workflow, how many of its runs all workers drive at once.
-        model_concurrency: by model, how many of its calls one process makes at once.
-        mask: regular expressions; what they match is stored as `[masked]`.
-        warn_cost, warn_turns: a run that needs more USD or model calls is logged as a warning.
-        synchronous: SQLite's; "full" survives a power loss.
+        grace: how long a stopping worker waits for work in progress.
+        workflow_concurrency: per workflow, how many runs all workers together drive at once.
+        model_concurrency: per model, how many calls one process makes at once.
+        mask: regular expressions; text that matches is stored as `[masked]`.
+        warn_cost, warn_turns: a run that exceeds this many USD or model calls logs a warning.
+        synchronous: SQLite's setting of this name; "full" survives a power loss.
     """
 
     model_config = SettingsConfigDict(env_prefix="STEPWELL_", extra="ignore", frozen=True)
@@ -79,7 +81,9 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         root, table = _project(_here())
-        dotenv = DotEnvSettingsSource(settings_cls, env_file=root / ".env")
+        file = root / ".env"
+        dotenv_values(file)  # says which file it is that cannot be read
+        dotenv = DotEnvSettingsSource(settings_cls, env_file=file, env_file_encoding=_ENCODING)
         project = InitSettingsSource(settings_cls, {"root": root, **table})
         return init_settings, env_settings, dotenv, project
 
@@ -90,20 +94,20 @@ class Settings(BaseSettings):
             try:
                 found = re.compile(pattern)
             except re.error as error:
-                raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+                raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
             if found.search(""):
-                raise ValueError(f"{pattern!r} matches the empty text, so it would mask everything")
+                raise ValueError(f"{pattern!r} matches empty text, so it would mask everything")
         return patterns
 
     @property
     def secrets(self) -> list[str]:
-        """The keys of providers that the environment or `.env` has."""
+        """The provider keys found in the environment or in `.env`."""
         known = {**dotenv_values(self.root / ".env"), **os.environ}
         return [value.strip() for name in KEYS if (value := known.get(name))]
 
     @property
     def retry_policy(self) -> RetryPolicy:
-        """How faults are tried again."""
+        """How faults are retried."""
         return RetryPolicy(
             attempts=self.attempts,
             base=timedelta(seconds=self.retry_base),
@@ -112,14 +116,14 @@ class Settings(BaseSettings):
 
 
 def load() -> Settings:
-    """The settings in force.
+    """The settings in effect.
 
     Raises:
         ConfigurationError: one of them is not valid.
     """
     try:
         return Settings()
-    except SettingsError as error:  # what should be JSON is not
+    except SettingsError as error:  # a value that must be JSON is not
         raise ConfigurationError(f"A setting is not valid: {error}.") from error
     except ValidationError as error:
         wrong = "; ".join(
@@ -129,41 +133,61 @@ def load() -> Settings:
         raise ConfigurationError(f"A setting is not valid: {wrong}.") from error
 
 
+def dotenv_values(file: Path) -> dict[str, str | None]:
+    """The variables of a `.env` file; none if it does not exist.
+
+    Raises:
+        ConfigurationError: it exists and cannot be read.
+    """
+    try:
+        return dotenv.dotenv_values(file, encoding=_ENCODING)
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{file} is not UTF-8.", "Save it as UTF-8.") from error
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror}.") from error
+
+
 def _here() -> Path:
     try:
         return Path.cwd()
     except OSError as error:
         raise ConfigurationError(
-            f"The current folder cannot be used: {error.strerror}.", "Go to one that exists."
+            f"The current folder cannot be used: {error.strerror}.", "Change to one that exists."
         ) from error
 
 
 def _project(start: Path) -> tuple[Path, dict[str, Any]]:
-    """The nearest folder that says it is a Stepwell project, and what it says."""
+    """The nearest folder with a `[tool.stepwell]` table, and that table."""
     for folder in (start, *start.parents):
-        file = folder / "pyproject.toml"
-        if not file.is_file():
-            continue
-        try:
-            table = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("stepwell")
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ConfigurationError(f"{file} is not valid TOML: {error}.") from error
-        except OSError as error:
-            raise ConfigurationError(f"{file} cannot be read: {error.strerror}.") from error
-        if table is None:
-            continue
-        if not isinstance(table, dict):
-            raise ConfigurationError(f"{file}: [tool.stepwell] must be a table.")
-        return folder, _absolute(table, folder)
+        table = _table(folder / "pyproject.toml")
+        if table is not None:
+            return folder, _absolute(table, folder)
     return start, {}
 
 
+def _table(file: Path) -> dict[str, Any] | None:
+    """The `[tool.stepwell]` table of one file; None if it has none."""
+    try:
+        if not file.is_file():
+            return None
+        table = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("stepwell")
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"{file} is not valid TOML: {error}.") from error
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror}.") from error
+    if table is not None and not isinstance(table, dict):
+        raise ConfigurationError(f"{file}: [tool.stepwell] must be a table.")
+    return table
+
+
 def _absolute(table: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """`database` under its setting's name, a relative file taken from the project's folder."""
+    """The table, with `database` under its setting's name and relative to the project's folder."""
     found = dict(table)
-    url = found.pop("database", None)
-    if isinstance(url, str):
-        prefix, _, path = url.rpartition("sqlite:///")
-        is_file = not prefix and "sqlite:///" in url
-        found["database_url"] = f"sqlite:///{folder / path}" if is_file else url
+    location = found.pop("database", None)
+    if isinstance(location, str):
+        path = location.removeprefix(SQLITE)
+        # What is not a relative path is taken as it is, and may be refused when it is opened.
+        as_it_is = path in {"", ":memory:"} or path.startswith(("/", "~", "sqlite:"))
+        relative = not as_it_is and (path != location or "://" not in path)
+        found["database_url"] = f"{SQLITE}{folder / path}" if relative else location
     return found

@@ -1,5 +1,6 @@
 """Where settings come from, the application, and databases that cannot be used."""
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -62,6 +63,24 @@ def test_an_application_that_cannot_be_used(project: Project) -> None:
             assert told.error["type"] == "configuration_error"
     # What only looks does not need it.
     assert len(project.run("runs", "--app", "nowhere", "--json").json) == 1
+
+
+def test_a_new_database_is_announced_once_and_only_where_one_is_needed(project: Project) -> None:
+    lookers = (
+        "runs", "approvals", "doctor", "check", "show last", "context last", "resume last",
+        "send last x", "fork last --at 1", "cancel last", "approve last --edit {}",
+        "schedule list", "schedule show x",
+    )  # fmt: skip
+    for command in lookers:
+        looked = project.run(*command.split(), code=None)
+        assert f"There is no database yet: {project.database}\n" in looked.err, command
+        assert not project.database.parent.exists(), command
+    (finding,) = project.run("doctor", "--json").json
+    assert finding["message"] == f"{project.database} does not exist yet."
+    assert "New database" not in project.run(*HI, "--json").err
+    shutil.rmtree(project.database.parent)
+    assert project.run(*HI).err.count(f"New database: {project.database}\n") == 1
+    assert "database" not in project.run(*HI).err
 
 
 def test_databases_that_cannot_be_used(project: Project) -> None:

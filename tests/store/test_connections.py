@@ -11,9 +11,11 @@ import pytest
 from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import OperationalError
 
+import stepwell
+from stepwell import Agent, Reply, ScriptedModel
 from stepwell.errors import ConfigurationError, StoreError
 from stepwell.state.records import RunRow
-from stepwell.store import Store, connections
+from stepwell.store import Store, check, connections
 from tests.processes import crowd, output, python
 
 FORKS = Path(__file__).parent / "forks.py"
@@ -95,11 +97,60 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://localhost/x", "sqlite://", "sqlite:///:memory:", "x://"]
-)
-def test_what_is_no_file_is_refused(url: str) -> None:
-    with pytest.raises(ConfigurationError):
+    "url",
+    [
+        "postgresql://localhost/x", "sqlite://", "sqlite:///", "sqlite:///:memory:", "x://", "",
+        ":memory:", "sqlite:runs.db", "sqlite:/runs.db", "sqlite://runs.db",
+        "sqlite:///x.db?mode=memory", "sqlite:///file:x.db?uri=true", "sqlite:///file::memory:?cache=shared",
+        "~nobody-has-this-name/x.db", "sqlite:///~nobody-has-this-name/x.db", "a\0b", "a\ud800b",
+        "x" * 256, "x" * 250, "x/" * 3000, "/dev/null",
+    ],
+)  # fmt: skip
+def test_a_location_that_cannot_be_a_database_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
         connections.database_file(url)
+    assert len(str(refused.value)) < 400
+
+
+def test_a_folder_is_not_a_database(tmp_path: Path) -> None:
+    for location in (tmp_path, str(tmp_path), f"sqlite:///{tmp_path}"):
+        with pytest.raises(ConfigurationError, match="is a folder"):
+            connections.database_file(location)
+
+
+NAMES = [
+    "A%41", "repo_feature%2Flogin", "what?now", "a#b", "file:x", "q?mode=memory", "x?a=b&c", "ü",
+    "sp ace", "a;b", "+", "~x", "not\udcffutf8",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_path_is_taken_literally(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    workflow = Agent("w", model=ScriptedModel([Reply("x")]))
+    folder = tmp_path / name
+    locations = [
+        folder / "runs.db", str(folder / "runs.db"), f"sqlite:///{folder}/runs.db",
+        Path(f"{name}.db"), f"./{name}.db",
+    ]  # fmt: skip
+    for location in locations:
+        with stepwell.Engine(location, workflows=[workflow]) as engine:
+            engine.run("w", "x")
+    assert check.problems(folder / "runs.db") == []
+    assert {path.name for path in tmp_path.iterdir()} == {name, f"{name}.db"}
+    assert [path.name for path in folder.iterdir()] == ["runs.db"]
+    with stepwell.Engine(folder / "runs.db") as engine:
+        assert len(engine.runs()) == 3
+
+
+def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for location in ("~/x.db", "sqlite:///~/x.db", Path("~/x.db")):
+        assert connections.database_file(location) == tmp_path / "x.db"
+    assert connections.database_file("./~x.db") == Path("~x.db")
 
 
 def test_a_file_system_without_write_ahead_logging_is_refused(file: Path) -> None:

@@ -85,7 +85,7 @@ def _stop(number: int, _frame: FrameType | None) -> None:
 def _show(error: StepwellError) -> None:
     from stepwell.cli.output import say
 
-    if "--json" in sys.argv:
+    if streams.json_wanted():
         body = {"type": error.type, "message": error.message, "hint": error.hint}
         say(json.dumps({"error": body}))
     else:

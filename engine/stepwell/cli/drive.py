@@ -87,7 +87,7 @@ def run(
         "max_cost": max_cost,
         "max_seconds": max_seconds,
     }
-    with engine(app, needs_workflows=True) as opened:
+    with engine(app, needs_workflows=True, creates=True) as opened:
         begun = opened.submit(workflow, said, approve=policy, **options)
         if detach:
             write_json(begun) if json else write(begun.id)

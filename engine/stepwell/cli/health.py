@@ -5,7 +5,10 @@ import typer
 from stepwell.cli.options import AppOption, JsonOption
 from stepwell.cli.output import say, write, write_json
 from stepwell.cli.session import engine
-from stepwell.operations.doctor import Level, examine, live_differences
+from stepwell.operations.doctor import Finding, Level, examine, live_differences
+from stepwell.store.connections import database_file
+
+CREATES = "stepwell db upgrade"
 
 
 def doctor(json: JsonOption = False, app: AppOption = None) -> None:
@@ -16,6 +19,10 @@ def doctor(json: JsonOption = False, app: AppOption = None) -> None:
     with engine(app, needs_workflows=True) as opened:
         lately, schedules = 3 * opened.settings.lease, opened.schedules.list()
         findings = examine(opened.store, opened.workflows, lately, schedules)
+        file = database_file(opened.settings.database_url)
+    if opened.store.file != file.absolute():  # it was shown an empty one
+        missing = f"{file} does not exist yet."
+        findings = [Finding(level=Level.NOTE, what="database", message=missing, command=CREATES)]
     if json:
         write_json(findings)
     else:

@@ -113,6 +113,12 @@ def say(text: str, style: str = "") -> None:
     console(stderr=True).print(Text(printable(text), style=style), soft_wrap=True)
 
 
+def notice(text: str) -> None:
+    """A line for the person at the terminal; left out if a program reads the result."""
+    if not streams.json_wanted():
+        say(text, style="dim")
+
+
 def write(text: str) -> None:
     """A result, on stdout."""
     streams.results().write(f"{printable(text)}\n")

@@ -62,9 +62,9 @@ UserOption = Annotated[str | None, typer.Option(help="Whom the runs are for.")]
 
 
 @contextmanager
-def _schedules(app: str | None) -> Iterator[Schedules]:
-    """Those of the database, with what the application declares."""
-    with engine(app, needs_workflows=True) as opened:
+def _schedules(app: str | None, *, creates: bool = True) -> Iterator[Schedules]:
+    """The schedules in the database and those that the application declares."""
+    with engine(app, needs_workflows=True, creates=creates) as opened:
         opened.schedules.register()
         yield opened.schedules
 
@@ -156,7 +156,7 @@ def edit(
 @schedule.command(name="list")
 def list_(json: JsonOption = False, app: AppOption = None) -> None:
     """List all schedules: how they are, when they are due next."""
-    with _schedules(app) as opened:
+    with _schedules(app, creates=False) as opened:
         found = opened.list()
     if json:
         write_json(found)
@@ -169,7 +169,7 @@ def list_(json: JsonOption = False, app: AppOption = None) -> None:
 @schedule.command()
 def show(name: NameArgument, json: JsonOption = False, app: AppOption = None) -> None:
     """Show NAME: its settings, the next five due times, and what became of the last ones."""
-    with _schedules(app) as opened:
+    with _schedules(app, creates=False) as opened:
         found = opened.get(name)
     write_json(found) if json else write_schedule(found)
 

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 
 from stepwell.cli import Stopped, streams
+from stepwell.cli.output import notice
 from stepwell.engine import Engine
 from stepwell.errors import ConfigurationError
 from stepwell.settings import Settings, load
@@ -16,27 +17,35 @@ from stepwell.store.connections import database_file
 
 
 @contextmanager
-def engine(app: str | None = None, *, needs_workflows: bool = False) -> Iterator[Engine]:
+def engine(
+    app: str | None = None, *, needs_workflows: bool = False, creates: bool = False
+) -> Iterator[Engine]:
     """An engine on the configured database.
 
     Args:
         app: the module that defines the workflows, instead of the setting.
-        needs_workflows: without them, an application that cannot be imported is no obstacle.
+        needs_workflows: whether the application must be imported.
+        creates: whether a missing database is created. If not, the command sees an empty one.
     """
     settings = load()
     workflows = application(settings, app) if needs_workflows else ()
     with ExitStack() as stack:
         file = database_file(settings.database_url)
-        if not needs_workflows and not file.exists():  # to look is no reason to make one
+        missing = not file.exists()
+        if missing and not creates:
             file = Path(stack.enter_context(TemporaryDirectory())) / "empty.db"
-        yield stack.enter_context(Engine(file, workflows=workflows, settings=settings))
+        opened = stack.enter_context(Engine(file, workflows=workflows, settings=settings))
+        if missing:
+            what = "New database" if creates else "There is no database yet"
+            notice(f"{what}: {database_file(settings.database_url).absolute()}")
+        yield opened
 
 
 def application(settings: Settings, app: str | None) -> ModuleType:
-    """The module that defines the workflows. What it prints, now or later, is no result.
+    """The module that defines the workflows. Anything it prints goes to stderr.
 
     Raises:
-        ConfigurationError: there is none, or it cannot be imported.
+        ConfigurationError: there is no such module, or it cannot be imported.
     """
     streams.keep_for_results()
     name = app or settings.app

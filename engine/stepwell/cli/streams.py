@@ -17,6 +17,12 @@ def prepare() -> None:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
+def json_wanted() -> bool:
+    """Whether the command line asks for JSON: stderr is then left to errors, in JSON too."""
+    words = sys.argv[1:]
+    return "--json" in words[: words.index("--") if "--" in words else None]
+
+
 def results() -> TextIO:
     """Where results go: standard output, as it was when the process started."""
     return _results or sys.stdout

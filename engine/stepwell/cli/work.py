@@ -52,7 +52,7 @@ def worker(
     ends.setLevel(logging.INFO)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    with engine(app, needs_workflows=True) as opened:
+    with engine(app, needs_workflows=True, creates=True) as opened:
         if not opened.workflows:
             raise ConfigurationError(
                 "The application defines no workflow, so there is nothing to drive.",

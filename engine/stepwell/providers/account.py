@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
-from dotenv import dotenv_values
-
 from stepwell.errors import ConfigurationError
-from stepwell.settings import load
+from stepwell.settings import dotenv_values, load
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,18 @@
 """Connections to one SQLite file: any number of readers, one writer."""
 
+import os
+import re
 import sqlite3
+import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from stepwell.errors import ConfigurationError, StoreError
@@ -16,26 +20,77 @@ from stepwell.errors import ConfigurationError, StoreError
 READER_WAIT = 5.0
 RETRY_FOR = 5.0
 RETRY_WAIT = 0.002
+LONGEST_SHOWN = 200
+_EXAMPLE = "Name an SQLite file, such as sqlite:///runs.db."
+_SQLITE = re.compile(r"sqlite(?:\+\w+)?:///(.*)", re.DOTALL)
+_SCHEME = re.compile(r"(sqlite(?=:)|[A-Za-z][\w+.-]*(?=://))")
+_NOT_SEEN = (FileNotFoundError, NotADirectoryError, PermissionError)
+# At the end of a URL; a folder named "what?now=1" is followed by a slash.
+_OPTIONS = re.compile(r"\?\w+=[^/]*\Z")
 
 
-def database_file(url: str) -> Path:
-    """The file that a database URL, or a plain path, names.
+def database_file(location: str | Path) -> Path:
+    """The file that a database URL or a path names.
+
+    A path is taken literally: `%`, `?` and `#` are characters of a name. A leading `~` is the
+    user's home folder.
 
     Raises:
-        ConfigurationError: it names no SQLite file.
+        ConfigurationError: it cannot name an SQLite file.
     """
-    if "://" not in url:
-        url = f"sqlite:///{url}"
+    path = str(location) if isinstance(location, Path) else _path(location)
+    if path in {"", ":memory:"}:
+        raise ConfigurationError("Runs cannot be kept in memory.", _EXAMPLE)
+    file = Path(_expanded(path))
+    shown = repr(path if len(path) <= LONGEST_SHOWN else f"{path[:LONGEST_SHOWN]}…")
     try:
-        parsed = make_url(url)
-    except ArgumentError as error:
-        raise ConfigurationError(f"{url!r} is no database URL.") from error
-    if parsed.get_backend_name() != "sqlite" or not parsed.database or ":memory:" in url:
+        kind = _kind(file)
+    except ValueError as error:  # a NUL, or half a character
+        why = "a file name cannot contain all of these characters"
+        raise ConfigurationError(f"The database path {shown} is not valid: {why}.") from error
+    except OSError as error:
+        why = str(error.strerror)
+        raise ConfigurationError(f"The database path {shown} is not valid: {why}.") from error
+    if kind not in {0, stat.S_IFREG}:
+        what = "a folder" if kind == stat.S_IFDIR else "not a regular file"
+        raise ConfigurationError(f"The database path {shown} is {what}.", _EXAMPLE)
+    return file
+
+
+def _path(url: str) -> str:
+    """The path in an SQLite URL; anything that does not look like a URL is a path itself."""
+    found = _SQLITE.fullmatch(url)
+    if found is None:
+        scheme = _SCHEME.match(url)
+        if scheme is None:
+            return url
+        kept = scheme[1] if scheme[1] != "sqlite" else url
+        raise ConfigurationError(f"Runs cannot be kept in {kept!r}.", _EXAMPLE)
+    if options := _OPTIONS.search(found[1]):
         raise ConfigurationError(
-            f"Runs cannot be kept in {parsed.render_as_string(hide_password=True)!r}.",
-            "Name an SQLite file, such as sqlite:///runs.db.",
+            f"The database URL has options, which are not supported: {options[0]}",
+            "Leave them out. If they are part of the file's name, give a path instead of a URL.",
         )
-    return Path(parsed.database)
+    return found[1]
+
+
+def _expanded(path: str) -> str:
+    expanded = os.path.expanduser(path)  # noqa: PTH111 - Path would take "./~" for "~"
+    user, slash, _ = path.partition("/")
+    if slash and user.startswith("~") and expanded == path:
+        raise ConfigurationError(
+            f"The database path begins with {user!r}, but there is no such user.", _EXAMPLE
+        )
+    return expanded
+
+
+def _kind(file: Path) -> int:
+    """The kind of file that is there; 0 if there is none, or none that can be seen."""
+    with suppress(*_NOT_SEEN):
+        file.with_name(f"{file.name}-journal").stat()  # the longest name that SQLite needs
+    with suppress(*_NOT_SEEN):
+        return stat.S_IFMT(file.stat().st_mode)
+    return 0
 
 
 def reading(file: Path) -> Engine:
@@ -46,7 +101,7 @@ def reading(file: Path) -> Engine:
     """
     existing = URL.create(
         "sqlite",
-        database=f"file:{quote(str(file.absolute()))}",
+        database=f"file:{quote(os.fsencode(file.absolute()))}",
         query={"uri": "true", "mode": "rw"},
     )
     engine = create_engine(existing, connect_args={"timeout": READER_WAIT})
