@@ -11,6 +11,7 @@ from stepwell.messages import Message, OnText, Request, ToolMessage
 from stepwell.retry import RetryPolicy
 from stepwell.rules.decide import Outcome, Replied, conclude
 from stepwell.settings import Settings
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.transcript import problems
 from stepwell.tools import ToolContext
 from tests.narrowing import expect
@@ -81,7 +82,12 @@ def lose(engine: Engine, frozen: Any, *replies: Reply) -> None:
     assert snapshot is not None
     for reply in replies:
         outcome: Outcome = Replied(reply, "scripted:lost", "scripted")
-        made = conclude(workflow, snapshot, outcome, clock.now(), RetryPolicy(), 0.5)
+        made = conclude(
+            workflow,
+            snapshot,
+            outcome,
+            Circumstances(now=clock.now(), policy=RetryPolicy(), jitter=0.5),
+        )
         engine.store.record(snapshot, made)
     frozen.tick(SOON)
 

@@ -1,5 +1,6 @@
 """A run in memory, taken step by step: changes are applied as the store does it, without a store."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -22,8 +23,8 @@ from stepwell.rules.decide import (
 )
 from stepwell.rules.recovery import resume, take_over
 from stepwell.rules.starting import Start, start
-from stepwell.state.call_terms import Offer
-from stepwell.state.records import Approval, Call, Fault
+from stepwell.state.circumstances import CallTerms, Circumstances, Today
+from stepwell.state.records import Approval, Call, Fault, RunLimits
 from stepwell.state.snapshot import Snapshot
 from stepwell.tools import tool
 from stepwell.workflow import Agent, Workflow
@@ -72,18 +73,49 @@ def agent(**options: Any) -> Agent:
     return Agent("w", **{"tools": KIT} | options)
 
 
+def a_start(id_: str, text: str, **options: Any) -> Start:
+    """What a run is made of; limits are options like any other."""
+    limits = {name: options.pop(name) for name in RunLimits._fields if name in options}
+    return Start(id=id_, input=text, limits=limits, **options)
+
+
 class InMemory:
     """One run of `workflow`, claimed by a driver that a test plays itself."""
 
     def __init__(
-        self, workflow: Workflow, text: str = "Go on.", offer: Offer | None = None, **options: Any
+        self,
+        workflow: Workflow,
+        text: str = "Go on.",
+        terms: CallTerms | None = None,
+        **options: Any,
     ) -> None:
-        self.workflow, self.offer = workflow, offer
+        self.workflow, self.terms = workflow, terms
         self.now = NOW
+        self.today: Today | None = None
+        self.stopping = False
+        self.driven_since: datetime | None = None
         self.history: list[Change] = []
         self.snapshot = Snapshot(run=None)  # type: ignore[arg-type]
-        self.apply(start(workflow, Start(id=ID, input=text, **options), NOW))
+        self.apply(start(workflow, a_start(ID, text, **options), NOW))
         self.claim()
+
+    @property
+    def given(self) -> Circumstances:
+        """What its driver knows beside the run; one that is let go of has none."""
+        driven = self.driven_since is not None
+        return Circumstances(
+            now=self.now,
+            stopping=self.stopping,
+            driven_since=self.driven_since,
+            terms=self.terms if driven else None,
+            today=self.today,
+            policy=POLICY,
+        )
+
+    @property
+    def tokens(self) -> int:
+        """What a request for the next reply takes."""
+        return self.snapshot.shown.tokens(self.given.overhead)
 
     @property
     def run(self) -> Any:
@@ -128,22 +160,24 @@ class InMemory:
         until = self.now + timedelta(seconds=30)
         fence = self.run.fence + 1
         self.snapshot.run = self.run._replace(owner=fence, lease_until=until, fence=fence)
-        self.snapshot.driven_since, self.snapshot.offer = self.now, self.offer
+        self.driven_since = self.now
 
     def crash(self) -> Change:
         """The driver's process is gone: the run is taken over, and claimed if it is still live."""
         self._let_go()
-        lost = self.apply(take_over(self.snapshot, LOST, self.now, POLICY, None))
+        lost = self.apply(take_over(self.snapshot, LOST, self.given))
         if self.state is not State.FAILED:
             self.claim()
         return lost
 
     def _let_go(self) -> None:
         """Whoever changes the run from outside knows nothing of models."""
-        self.snapshot.driven_since = self.snapshot.offer = None
+        self.driven_since = None
 
     def conclude(self, outcome: Outcome, jitter: float = 0.5) -> Change:
-        return self.apply(conclude(self.workflow, self.snapshot, outcome, self.now, POLICY, jitter))
+        return self.apply(
+            conclude(self.workflow, self.snapshot, outcome, replace(self.given, jitter=jitter))
+        )
 
     def says(self, reply: Reply) -> Change:
         """The model's next reply."""
@@ -170,7 +204,7 @@ class InMemory:
         return self.conclude(CallEnded(number, CallStatus.IN_DOUBT, {}, (), 30_000))
 
     def command(self) -> Command:
-        return decide(self.workflow, self.snapshot, self.now)
+        return decide(self.workflow, self.snapshot, self.given)
 
     def settle(self) -> Command:
         """Record whatever needs no effect; the first command that is something else."""
@@ -180,7 +214,7 @@ class InMemory:
 
     def decide(self, number: int, answer: Decision, by: str = "ann") -> Change:
         return self.apply(
-            decide_approval(self.workflow, self.snapshot, number, answer, by, self.now)
+            decide_approval(self.workflow, self.snapshot, number, answer, by, self.given)
         )
 
     def approve(self, number: int, **options: Any) -> Change:
@@ -192,7 +226,7 @@ class InMemory:
     def resume(self, **raises: Any) -> Change | None:
         """A person's `resume`; the run is claimed again if it was not driven."""
         self._let_go()
-        found = resume(self.snapshot, self.now, "ann", raises)  # type: ignore[arg-type]
+        found = resume(self.snapshot, self.given, "ann", raises)  # type: ignore[arg-type]
         if found is None:
             return None
         self.apply(found)

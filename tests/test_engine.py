@@ -41,6 +41,7 @@ from stepwell.errors import (
 )
 from stepwell.messages import AssistantMessage, ToolMessage, Usage
 from stepwell.rules.approval import decide_approval
+from stepwell.state.circumstances import Circumstances
 from stepwell.views.runs import RunDetail
 from tests.engines import AT_ONCE, Till, opened, requests, shown
 from tests.narrowing import present
@@ -399,7 +400,9 @@ def test_c09_of_two_people_who_answer_in_the_same_millisecond_one_is_told(
         ann, bob = engine.store.load(number), engine.store.load(number)
         for snapshot, verdict in ((ann, Verdict.APPROVE), (bob, Verdict.DENY)):
             decision = Decision(verdict=verdict)
-            change = decide_approval(engine.workflows["w"], snapshot, 1, decision, None, NOW)
+            change = decide_approval(
+                engine.workflows["w"], snapshot, 1, decision, None, Circumstances(now=NOW)
+            )
             if verdict is Verdict.APPROVE:
                 engine.store.record(snapshot, change, driven=False)
             else:

@@ -18,7 +18,7 @@ from stepwell.messages import Reply, Terms, Usage
 from stepwell.pipeline import Ask, Pipeline
 from stepwell.rules.decide import AskModel, Finish, RunCalls, Wait
 from stepwell.rules.recovery import resume
-from stepwell.state.call_terms import Offer, Today
+from stepwell.state.circumstances import CallTerms, Circumstances, Today
 from stepwell.state.inbox import InboxEntry, InboxKind
 from stepwell.workflow import Limits, Summarising
 from tests.in_memory import NOW, InMemory, agent
@@ -29,14 +29,14 @@ def cost(read: int, written: int) -> Decimal:
     return Decimal(3 * read + 15 * written) / 10**6
 
 
-OFFER = Offer(model=None, name="scripted:dear", terms=Terms(None, cost), max_output=1000)
-UNKNOWN = Offer(model=None, name="scripted:odd", terms=Terms())
+OFFER = CallTerms(model=None, name="scripted:dear", terms=Terms(None, cost), max_output=1000)
+UNKNOWN = CallTerms(model=None, name="scripted:odd", terms=Terms())
 # 11 tokens read and 1000 written: 33 + 15,000 millionths.
 FIRST = Decimal("0.015033")
 
 
-def begun(offer: Offer = OFFER, workflow: Any = None, **options: Any) -> InMemory:
-    return InMemory(workflow or agent(), offer=offer, **options)
+def begun(offer: CallTerms = OFFER, workflow: Any = None, **options: Any) -> InMemory:
+    return InMemory(workflow or agent(), terms=offer, **options)
 
 
 def spends(dollars: str, **reply: Any) -> Reply:
@@ -157,8 +157,10 @@ def test_e06_an_unknown_price_is_no_price_of_nothing() -> None:
     assert (run.state, run.run.used.turns) == (State.CAPPED, 0)
     assert run.run.error.type == "unknown_price"
     assert "the price of scripted:odd is not known" in run.run.answer
-    run.offer = replace(OFFER, model="scripted:dear")
-    run.apply(present(resume(run.snapshot, NOW, "ann", {}, model="scripted:dear")))
+    run.terms = replace(OFFER, model="scripted:dear")
+    run.apply(
+        present(resume(run.snapshot, Circumstances(now=NOW), "ann", {}, model="scripted:dear"))
+    )
     run.claim()
     assert isinstance(run.settle(), AskModel)
 
@@ -170,7 +172,7 @@ def test_e06_an_unknown_price_matters_only_to_a_limit_of_cost() -> None:
 def test_another_model_is_reserved_at_its_own_price() -> None:
     run = begun(max_cost=Decimal(1))
     run.settle()
-    run.snapshot.offer = replace(OFFER, terms=Terms(None, lambda r, w: 2 * cost(r, w)))
+    run.terms = replace(OFFER, terms=Terms(None, lambda r, w: 2 * cost(r, w)))
     assert isinstance(run.settle(), AskModel)
     assert run.run.reserved_cost == 2 * FIRST
 
@@ -197,7 +199,7 @@ def test_a_summary_is_reserved_at_the_price_of_who_writes_it_and_counted() -> No
         run.ends(number, "long " * 80 + str(number))
     command = run.settle()
     assert run.state is State.SUMMARISING
-    read = run.snapshot.tokens
+    read = run.tokens
     assert run.run.reserved_cost == 10 * cost(read, 1000)
     assert expect(AskModel, command).request.max_output_tokens == 500
     run.says(spends("0.2", text="Nothing was found under 1; under 2 the same, so far as seen."))
@@ -223,7 +225,7 @@ def test_a_raise_goes_on_and_resets_nothing() -> None:
     run = begun(max_cost=Decimal("0.003"))
     run.settle()
     run.resume(max_cost="0.50")
-    assert (run.history[-1].trigger, run.run.max_cost) == (Trigger.TOP_UP, Decimal("0.503"))
+    assert (run.history[-1].trigger, run.run.limits.max_cost) == (Trigger.TOP_UP, Decimal("0.503"))
     run.settle()
     run.says(spends("0.5"))
     assert run.run.used.cost == Decimal("0.5")
@@ -240,7 +242,7 @@ def test_a_raise_reaches_a_live_run_through_its_inbox_exactly() -> None:
     amounts = {"max_cost": "0.20", "max_tokens": 10}  # as they lie in the database
     run.snapshot.inbox = (InboxEntry(number=1, kind=InboxKind.TOP_UP, amounts=amounts),)
     run.settle()
-    assert (run.run.max_cost, run.run.max_tokens) == (Decimal("0.30"), 5010)
+    assert (run.run.limits.max_cost, run.run.limits.max_tokens) == (Decimal("0.30"), 5010)
 
 
 def test_time_counts_while_the_run_is_driven() -> None:
@@ -285,13 +287,13 @@ def test_a_raise_of_time_goes_on() -> None:
     run.settle()
     run.resume(max_seconds=10)
     assert isinstance(run.settle(), AskModel)
-    assert (run.run.max_seconds, run.run.active_ms) == (70, 60_000)
+    assert (run.run.limits.max_seconds, run.run.active_ms) == (70, 60_000)
 
 
 def daily(today: Today, **limits: Any) -> InMemory:
     metered = replace(OFFER, is_metered="cost_per_day" in limits)
     run = begun(metered, agent(limits=Limits(**limits)))
-    run.snapshot.today = today
+    run.today = today
     return run
 
 
@@ -315,7 +317,7 @@ def test_what_a_day_s_other_runs_have_to_know_is_reserved() -> None:
 
 def test_a_day_s_cost_needs_a_price() -> None:
     run = begun(replace(UNKNOWN, is_metered=True), agent(limits=Limits(cost_per_day=1)))
-    run.snapshot.today = Today(before=0, cost=Decimal(0))
+    run.today = Today(before=0, cost=Decimal(0))
     run.settle()
     assert run.run.error.type == "unknown_price"
 
@@ -330,7 +332,7 @@ def test_a_run_that_has_begun_goes_on_whatever_else_begins() -> None:
     run = daily(Today(before=0, cost=Decimal(0)), runs_per_day=1)
     run.asks(("look", {"q": "a"}))
     run.ends(1)
-    run.snapshot.today = Today(before=5, cost=Decimal(0))
+    run.today = Today(before=5, cost=Decimal(0))
     assert isinstance(run.settle(), AskModel)
 
 
@@ -363,7 +365,7 @@ def test_the_limit_is_never_exceeded_by_more_than_one_call(
         used = run.run.used
         assert (used.turns, used.tokens, used.cost) >= (before.turns, before.tokens, before.cost)
         assert used.cost >= billed
-        assert used.cost <= run.run.max_cost + largest
+        assert used.cost <= run.run.limits.max_cost + largest
         assert used.cost == sum((c.usage.cost for c in run.history if c.usage), Decimal(0))
 
 
@@ -384,7 +386,7 @@ def _one_step(run: InMemory, what: str, share: Decimal, text: str) -> tuple[Deci
 def _ask(
     run: InMemory, command: AskModel, what: str, share: Decimal, text: str
 ) -> tuple[Decimal, Decimal]:
-    reserved = cost(run.snapshot.tokens, present(command.request.max_output_tokens))
+    reserved = cost(run.tokens, present(command.request.max_output_tokens))
     bill = reserved * min(share, 1) if what in {"timeout", "crash"} else reserved * share
     if what == "crash":
         run.crash()

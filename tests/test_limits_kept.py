@@ -12,7 +12,7 @@ import time_machine
 from stepwell import Agent, Engine, Limits, ProviderError, Reply, ScriptedModel, clock
 from stepwell.messages import Terms, Usage
 from stepwell.rules.decide import Record, decide
-from stepwell.state.call_terms import Offer
+from stepwell.state.circumstances import CallTerms, Circumstances
 from tests.engines import AT_ONCE, SOON
 from tests.in_memory import NOW
 from tests.narrowing import present
@@ -43,8 +43,9 @@ def crash_in_a_call(engine: Engine, traveller: Any) -> None:
     """A process claims the run, reserves its next call, and is never heard of again."""
     snapshot = engine.store.claim(engine.workflows, clock.now(), clock.now() + SOON)
     [workflow] = engine.workflows.values()
-    present(snapshot).offer = Offer(model=None, terms=workflow.model.terms)
-    while isinstance(command := decide(workflow, present(snapshot), clock.now()), Record):
+    terms = CallTerms(model=None, terms=workflow.model.terms)
+    given = Circumstances(now=clock.now(), terms=terms)
+    while isinstance(command := decide(workflow, present(snapshot), given), Record):
         engine.store.record(present(snapshot), command.change)
     traveller.shift(timedelta(seconds=31))
 

@@ -58,7 +58,7 @@ from stepwell.state.snapshot import Snapshot
 from stepwell.state.transcript import problems
 from stepwell.store import Store
 from stepwell.workflow import Agent
-from tests.in_memory import KIT, LOST, POLICY, InMemory, agent
+from tests.in_memory import KIT, LOST, InMemory, agent
 from tests.narrowing import present
 from tests.test_machine import ENDED, TABLE
 
@@ -177,7 +177,7 @@ class Journey:
 
     def conclude(self, outcome: Any, jitter: float = 0.5) -> None:
         run = self.run
-        self.apply(conclude(run.workflow, run.snapshot, outcome, run.now, POLICY, jitter))
+        self.apply(conclude(run.workflow, run.snapshot, outcome, replace(run.given, jitter=jitter)))
 
     # -- what can happen
 
@@ -283,11 +283,11 @@ class Journey:
                 self.hand_out(command.calls)
             self.model_calls += isinstance(command, AskModel)
         if self.draw(often(st.just(False), True, weight=3)):
-            self.apply(interrupt(run.snapshot, "SIGTERM", run.now))
+            self.apply(interrupt(run.snapshot, "SIGTERM", run.given))
         else:
             self.remember(command)
-            jitter = self.draw(st.none() | JITTER)
-            self.apply(take_over(run.snapshot, LOST, run.now, POLICY, jitter))
+            jitter = self.draw(st.just(0.0) | JITTER)
+            self.apply(take_over(run.snapshot, LOST, replace(run.given, jitter=jitter)))
 
     def remember(self, command: Any) -> None:
         """What the lost driver would still like to record, should it wake up."""
@@ -296,7 +296,10 @@ class Journey:
             self.stale = before, command.change
         elif isinstance(command, RunCalls):
             outcome = CallEnded(command.calls[0].number, CallStatus.OK, success("late"), (), 5)
-            self.stale = before, conclude(run.workflow, before, outcome, run.now, POLICY, 0)
+            self.stale = (
+                before,
+                conclude(run.workflow, before, outcome, replace(run.given, jitter=0)),
+            )
 
     # -- people
 
@@ -305,7 +308,7 @@ class Journey:
         question = self.draw(st.sampled_from(run.open))
         try:
             change = decide_approval(
-                run.workflow, run.snapshot, question.number, decision, "ann", run.now
+                run.workflow, run.snapshot, question.number, decision, "ann", run.given
             )
         except (ApprovalClosed, InvalidDecision):
             return
@@ -316,7 +319,7 @@ class Journey:
     def a_person_resumes(self) -> None:
         turns, tool_calls = self.draw(st.integers(0, 5)), self.draw(st.integers(0, 5))
         change = resume(
-            self.snapshot, self.run.now, "ann", {"max_turns": turns, "max_tool_calls": tool_calls}
+            self.snapshot, self.run.given, "ann", {"max_turns": turns, "max_tool_calls": tool_calls}
         )
         if change is not None:
             self.apply(change, driven=False)
@@ -353,7 +356,7 @@ class Journey:
 
     def wake(self) -> None:
         self.hear()
-        change = wake(self.run.workflow, self.snapshot, self.run.now)
+        change = wake(self.run.workflow, self.snapshot, self.run.given)
         if change is not None:
             self.apply(change, driven=False)
 
@@ -361,7 +364,7 @@ class Journey:
         if self.is_driven():
             self.request_cancel()
         else:
-            self.apply(present(cancel(self.snapshot, "bob", self.run.now)), driven=False)
+            self.apply(present(cancel(self.snapshot, "bob", self.run.given)), driven=False)
 
     def request_cancel(self) -> None:
         self.snapshot.run = self.row._replace(cancel_requested="bob")
@@ -432,9 +435,9 @@ class Journey:
         row, calls = self.row, self.snapshot.batch.values()
         running = [c for c in calls if c.status == "running" and c.fence == row.fence]
         assert len(running) <= self.run.workflow.parallel
-        assert row.used.turns + row.reserved_turns <= row.max_turns
+        assert row.used.turns + row.reserved_turns <= row.limits.max_turns
         assert self.model_calls <= row.used.turns + row.reserved_turns
-        assert len(self.starts) <= row.used.tool_calls <= row.max_tool_calls
+        assert len(self.starts) <= row.used.tool_calls <= row.limits.max_tool_calls
 
     def what_was_sent_is_taken_once_and_in_order(self) -> None:
         taken = [number for change in self.run.history for number in change.delivered]
@@ -461,7 +464,7 @@ class Journey:
         elif self.run.open and not self.is_driven():
             number, no = run.open[0].number, Decision(verdict=Verdict.DENY)
             self.apply(
-                decide_approval(run.workflow, run.snapshot, number, no, "ann", run.now),
+                decide_approval(run.workflow, run.snapshot, number, no, "ann", run.given),
                 driven=False,
             )
         elif not self.is_driven():

@@ -25,7 +25,7 @@ from stepwell.operations.firing import Firer, OnFired
 from stepwell.operations.schedules import Schedules
 from stepwell.operations.submission import submit
 from stepwell.recurring.schedule import declared
-from stepwell.rules.allowances import Raises
+from stepwell.rules.allowances import LimitOptions
 from stepwell.rules.change import Change
 from stepwell.rules.fork import Fate, ForkOptions, fork
 from stepwell.rules.mask import LogMask, masking
@@ -48,7 +48,7 @@ class Engine(Deciding):
         workflows: those that this process knows: a list, or a module that has them as attributes.
         settings: by default read from the environment, `.env` and pyproject.toml.
 
-    Raises:
+    LimitOptions:
         ConfigurationError, StoreError: a setting or the database cannot be used.
     """
 
@@ -103,7 +103,7 @@ class Engine(Deciding):
             approve: what becomes of calls that need a person: "park", "deny" or "all".
             options: see `RunOptions`.
 
-        Raises:
+        LimitOptions:
             UnknownWorkflow, InvalidInput, ConfigurationError: nothing was started.
             KeyConflict: the key belongs to a run with another input.
         """
@@ -145,7 +145,7 @@ class Engine(Deciding):
         approve: Decider | None = None,
         on_transition: OnTransition | None = None,
         on_text: OnText | None = None,
-        **raises: Unpack[Raises],
+        **raises: Unpack[LimitOptions],
     ) -> RunDetail:
         """Go on with a run: at once if its process is gone, following it if another one drives it.
 
@@ -158,7 +158,7 @@ class Engine(Deciding):
             on_text: gets the text of replies as it arrives.
             raises: by how much to raise limits of a capped or failed run: `max_turns=5`, ...
 
-        Raises:
+        LimitOptions:
             UnknownRun, UnknownWorkflow, RunNotResumable, ConfigurationError: nothing was changed.
         """
         number = self._number(run)
@@ -222,7 +222,7 @@ class Engine(Deciding):
             on_text: gets the text of replies as it arrives.
             options: see `ForkOptions`.
 
-        Raises:
+        LimitOptions:
             UnknownRun, UnknownTransition, UnknownWorkflow: nothing was started.
             InvalidInput, ConfigurationError: likewise.
         """
@@ -243,7 +243,7 @@ class Engine(Deciding):
     def cancel(self, run: str, *, by: str | None = None) -> RunDetail:
         """End a run: at once if nobody drives it, else its driver does at its next record.
 
-        Raises:
+        LimitOptions:
             RunNotResumable: it has ended otherwise.
         """
         number = self._number(run)
@@ -260,7 +260,7 @@ class Engine(Deciding):
             text: what its model is to read.
             by: who says it.
 
-        Raises:
+        LimitOptions:
             UnknownRun, NotSent: nothing was sent.
         """
         return steering.send(self.store, self.workflows, self._number(run), text, by)
@@ -268,7 +268,7 @@ class Engine(Deciding):
     def context(self, run: str, *, at: int | None = None) -> ContextView:
         """What a run's model is shown, or was after transition `at`.
 
-        Raises:
+        LimitOptions:
             UnknownRun, UnknownTransition, UnknownWorkflow: there is nothing to show.
         """
         number = self._number(run)

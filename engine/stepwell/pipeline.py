@@ -77,10 +77,6 @@ class Pipeline(Workflow):
     Attributes:
         plan: of the input and the steps taken so far. It must depend on nothing else: after a
             crash it is asked again, and only for the step that comes next.
-        instructions: the system text of every `Ask`.
-        max_output_tokens: the longest reply wanted, or None for the provider's own.
     """
 
     plan: Plan = field(kw_only=True)
-    instructions: str = field(default="", kw_only=True)
-    max_output_tokens: int | None = field(default=None, kw_only=True)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from stepwell.errors import WorkflowDefinitionError
 from stepwell.messages import Provider
@@ -128,7 +128,12 @@ class Workflow:
         fallback: models to go on with, one after the other: each when the attempts with the one
             before are exhausted, or at once when that one failed for good.
         parallel: how many calls of one reply run at the same time.
+        instructions: the system text of its model calls.
+        max_output_tokens: the longest reply wanted, or None for the provider's own.
+        takes_messages: whether its model reads what is said to a run under way, hints included.
     """
+
+    takes_messages: ClassVar[bool] = False
 
     name: str
     tools: Sequence[Tool] = field(default=(), kw_only=True)
@@ -137,6 +142,8 @@ class Workflow:
     limits: Limits = field(default=Limits(), kw_only=True)
     approvals: Approvals = field(default=Approvals(), kw_only=True)
     parallel: int = field(default=5, kw_only=True)
+    instructions: str = field(default="", kw_only=True)
+    max_output_tokens: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.name or not self.name.isprintable() or self.name != self.name.strip():
@@ -184,9 +191,15 @@ class Workflow:
         return tuple(tool.definition() for tool in self.tools)
 
     @property
+    def summarising(self) -> "Summarising | None":
+        """How a transcript that grows too long is shortened; None if it is never sent whole."""
+        return None
+
+    @property
     def models(self) -> tuple[str | Provider | None, ...]:
         """Every model that its runs may call."""
-        return (self.model, *self.fallback)
+        other = self.summarising.model if self.summarising else None
+        return (self.model, *self.fallback, other)
 
     def fallback_after(self, model: str | None) -> str | None:
         """The model to go on with after `model`, which a run uses instead of the workflow's own."""
@@ -198,7 +211,7 @@ class Workflow:
     def digest(self) -> str:
         """Changes with the instructions, the tools and the model; 8 hexadecimal digits."""
         told = {
-            "instructions": getattr(self, "instructions", ""),
+            "instructions": self.instructions,
             "model": model_name(self.model),
             "tools": self.definitions,
         }
@@ -228,19 +241,12 @@ class Agent(Workflow):
     """A workflow in which the model decides the next step.
 
     Attributes:
-        instructions: the system text.
-        max_output_tokens: the longest reply wanted, or None for the provider's own.
-        summarising: what becomes of a transcript that grows too long.
+        summarising: how a transcript that grows too long is shortened.
     """
 
-    instructions: str = field(default="", kw_only=True)
-    max_output_tokens: int | None = field(default=None, kw_only=True)
-    summarising: Summarising = field(default=Summarising(), kw_only=True)
+    takes_messages: ClassVar[bool] = True
 
-    @property
-    def models(self) -> tuple[str | Provider | None, ...]:
-        """Every model that its runs may call."""
-        return (*super().models, self.summarising.model)
+    summarising: Summarising = field(default=Summarising(), kw_only=True)
 
 
 def registered(workflows: Iterable[Workflow] | ModuleType) -> dict[str, Workflow]:

@@ -47,6 +47,7 @@ from stepwell.rules.decide import (
 )
 from stepwell.rules.recovery import interrupt, resume
 from stepwell.settings import Settings
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store
 from stepwell.workflow import Limits
@@ -169,7 +170,7 @@ class Ownership(RuleBasedStateMachine):
 
     def _step(self, key: Key, choice: int) -> None:
         snapshot = self.believed[key]
-        command = decide(WORKFLOW, snapshot, clock.now())
+        command = decide(WORKFLOW, snapshot, Circumstances(now=clock.now()))
         if isinstance(command, Finish | Wait):
             self._release(key)
             return
@@ -181,7 +182,12 @@ class Ownership(RuleBasedStateMachine):
             if choice == BEGIN_ONLY:
                 return
             outcome = _outcome(command, choice)
-            made = conclude(WORKFLOW, snapshot, outcome, clock.now(), POLICY, 0.5)
+            made = conclude(
+                WORKFLOW,
+                snapshot,
+                outcome,
+                Circumstances(now=clock.now(), policy=POLICY, jitter=0.5),
+            )
         self._record(key, made)
 
     def _driver(self, place: int) -> Key:
@@ -200,7 +206,7 @@ class Ownership(RuleBasedStateMachine):
     def stop(self, place: int) -> None:
         """A worker that has to end gives its run back in the middle of whatever it did."""
         key = self._driver(place)
-        self._record(key, interrupt(self.believed[key], "SIGTERM", clock.now()))
+        self._record(key, interrupt(self.believed[key], "SIGTERM", Circumstances(now=clock.now())))
 
     @precondition(lambda self: self.believed)
     @rule(place=drivers)
@@ -290,7 +296,10 @@ class Ownership(RuleBasedStateMachine):
         store, number = self.engines[0].store, self.numbers[place % len(self.numbers)]
         state = store.load(number).run.state
         if state is State.CAPPED or state is State.FAILED:
-            store.revise(number, lambda s: resume(s, clock.now(), "ann", {"max_turns": more}))
+            store.revise(
+                number,
+                lambda s: resume(s, Circumstances(now=clock.now()), "ann", {"max_turns": more}),
+            )
             assert (store.load(number).run.state in LIVE) == (state is State.FAILED or more > 0)
 
     def _id(self, number: int) -> str:
@@ -335,7 +344,7 @@ class Ownership(RuleBasedStateMachine):
 
     def _drive(self, store: Store, snapshot: Snapshot) -> None:
         while snapshot.run.owner is not None:
-            command = decide(WORKFLOW, snapshot, clock.now())
+            command = decide(WORKFLOW, snapshot, Circumstances(now=clock.now()))
             if isinstance(command, Record):
                 made = command.change
             elif isinstance(command, Finish | Wait):
@@ -343,7 +352,12 @@ class Ownership(RuleBasedStateMachine):
                 return
             else:
                 outcome = _outcome(command, 0)
-                made = conclude(WORKFLOW, snapshot, outcome, clock.now(), POLICY, 0.5)
+                made = conclude(
+                    WORKFLOW,
+                    snapshot,
+                    outcome,
+                    Circumstances(now=clock.now(), policy=POLICY, jitter=0.5),
+                )
             store.record(snapshot, made)
 
 

@@ -26,6 +26,7 @@ from stepwell.errors import RunNotResumable, UnknownWorkflow
 from stepwell.machine import CallStatus
 from stepwell.retry import RetryPolicy
 from stepwell.rules.decide import CallEnded, Replied, conclude
+from stepwell.state.circumstances import Circumstances
 from stepwell.tools.context import ToolContext
 from stepwell.tools.decorator import Tool
 from tests.dying import workflow
@@ -213,7 +214,7 @@ def test_a_stuck_run_is_cancelled_at_once(
 def take_over(engine: Engine) -> None:
     """What a worker's sweep does with a stuck run."""
     [held] = engine.store.owned()
-    assert engine._worker(None, None).rescue(held, jitter=None)
+    assert engine._worker(None, None).rescue(held, jitter=0)
 
 
 def lose_again_and_again(engine: Engine, frozen: FrozenDateTimeFactory) -> None:
@@ -398,7 +399,10 @@ def test_c21_three_results_in_the_order_3_1_2_then_a_crash(
     ended = [CallEnded(n, CallStatus.OK, success(f"recorded {n}"), (), 1) for n in (3, 1)]
     for outcome in [Replied(Reply(calls=calls), "m", "scripted"), *ended]:
         change = conclude(
-            engine.workflows["w"], present(snapshot), outcome, clock.now(), RetryPolicy(), 0
+            engine.workflows["w"],
+            present(snapshot),
+            outcome,
+            Circumstances(now=clock.now(), policy=RetryPolicy()),
         )
         engine.store.record(present(snapshot), change)
     frozen.tick(31)

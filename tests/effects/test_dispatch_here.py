@@ -16,6 +16,7 @@ from stepwell.effects.caller import LOOK, Superseded
 from stepwell.effects.dispatch import Dispatched, Dispatcher
 from stepwell.machine import CallStatus
 from stepwell.rules.recovery import interrupt
+from stepwell.state.circumstances import Circumstances
 from stepwell.tools import ToolContext
 from tests.engines import opened
 from tests.narrowing import present
@@ -228,7 +229,9 @@ def test_that_a_call_took_too_long_keeps_out_nothing_that_it_comes_to_yet(tmp_pa
             def take_over() -> None:
                 begun.wait(30)
                 snapshot = engine.store.load(1)
-                engine.store.record(snapshot, interrupt(snapshot, "taken over", NOW))
+                engine.store.record(
+                    snapshot, interrupt(snapshot, "taken over", Circumstances(now=NOW))
+                )
                 clock.tick(timedelta(seconds=LOOK * 60))
 
             threading.Thread(target=take_over).start()

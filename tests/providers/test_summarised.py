@@ -1,5 +1,6 @@
 """Any transcript, summarised at any threshold, is one that each provider accepts (F08: in no second system text)."""
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, event, given, settings
@@ -12,11 +13,11 @@ from stepwell.messages import Message, StopReason, Terms, Usage
 from stepwell.rules.approval import decide_approval
 from stepwell.rules.decide import AskModel, Faulted, Replied, RunCalls, Wait, conclude
 from stepwell.rules.recovery import take_over
-from stepwell.state.call_terms import Offer
+from stepwell.state.circumstances import CallTerms
 from stepwell.state.tokens import overhead
 from stepwell.state.transcript import problems
 from stepwell.workflow import Summarising
-from tests.in_memory import LOST, POLICY, InMemory, agent
+from tests.in_memory import LOST, InMemory, agent
 from tests.providers.test_roundtrip import APIS, encoded, issued_by
 
 LOOSE = settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
@@ -81,12 +82,12 @@ class Journey:
         self.window = draw(st.sampled_from([6_000, 20_000]))
         self.counts = draw(st.sampled_from([None, 1, 2]))  # does the provider? how much less?
         tools = overhead("", self.run.workflow.definitions)
-        self.offer = Offer(model=None, terms=Terms(self.window), overhead=tools)
+        self.offer = CallTerms(model=None, terms=Terms(self.window), overhead=tools)
         self.summaries = 0
 
     def step(self) -> None:
         run, draw = self.run, self.draw
-        run.snapshot.offer = self.offer  # as every driver asks for it
+        run.terms = self.offer  # as every driver asks for it
         command = run.settle()
         if run.state not in LIVE:
             return
@@ -96,7 +97,7 @@ class Journey:
                 answer = Decision(verdict=verdict)
                 number = run.open[0].number
                 run.apply(
-                    decide_approval(run.workflow, run.snapshot, number, answer, "ann", run.now)
+                    decide_approval(run.workflow, run.snapshot, number, answer, "ann", run.given)
                 )
                 if not run.open:
                     run.claim()
@@ -117,9 +118,9 @@ class Journey:
             self.run.ends(number, error=failure("boom", result))
 
     def is_summarised(self) -> None:
-        run, before = self.run, self.run.snapshot.tokens
+        run, before = self.run, self.run.tokens
         if self.draw(st.integers(0, 9)) == 0:
-            run.apply(take_over(run.snapshot, LOST, run.now, POLICY, 0.0))
+            run.apply(take_over(run.snapshot, LOST, replace(run.given, jitter=0.0)))
             if run.state in LIVE:
                 run.claim()
             return
@@ -128,14 +129,16 @@ class Journey:
             change = run.says(outcome)
         else:
             failed = Faulted(outcome, "scripted:test")
-            change = run.apply(conclude(run.workflow, run.snapshot, failed, run.now, POLICY, 0.5))
+            change = run.apply(
+                conclude(run.workflow, run.snapshot, failed, replace(run.given, jitter=0.5))
+            )
         event(change.trigger)
         self.summaries += change.trigger == "summarised"
-        assert run.snapshot.tokens <= before, "never longer than before"
+        assert run.tokens <= before, "never longer than before"
         self.check(run.snapshot.transcript)
 
     def model_replies(self, command: AskModel) -> None:
-        assert self.run.snapshot.tokens <= self.window
+        assert self.run.tokens <= self.window
         self.check(command.request.transcript)
         number = self.run.snapshot.messages
         names = self.draw(CALLS)
@@ -145,7 +148,7 @@ class Journey:
         raw = None if provider == "scripted" else raw_of(provider, text, calls, number)
         if provider == "openai" and {c.name for c in calls} - {"look"}:
             raw = None
-        used = self.run.snapshot.tokens // self.counts if self.counts else 0
+        used = self.run.tokens // self.counts if self.counts else 0
         stop = None if calls else StopReason.PAUSE
         nudge = None if calls else f"Go on {number}."
         reply = Reply(text, calls, None, stop, Usage(used, 0, 1), raw, nudge=nudge)

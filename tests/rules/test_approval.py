@@ -11,6 +11,7 @@ from stepwell.messages import AssistantMessage, ToolMessage
 from stepwell.rules.approval import digest
 from stepwell.rules.decide import Wait
 from stepwell.rules.recovery import cancel
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.transcript import problems
 from tests.in_memory import NOW, InMemory, agent
 from tests.narrowing import expect, present
@@ -168,7 +169,7 @@ def test_c09_at_the_very_moment_of_expiry_it_is_too_late() -> None:
 
 def test_c09_after_the_run_was_cancelled_the_question_is_withdrawn() -> None:
     run = parked(*wires(1))
-    run.apply(present(cancel(run.snapshot, "ann", NOW)))
+    run.apply(present(cancel(run.snapshot, "ann", Circumstances(now=NOW))))
     assert "it is withdrawn" in refused(run, ApprovalClosed)
 
 

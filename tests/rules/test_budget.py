@@ -22,9 +22,9 @@ def test_what_is_left_is_never_negative() -> None:
 def test_a_workflow_s_limits_hold_unless_the_run_has_its_own() -> None:
     workflow = Agent("w", limits=Limits(max_turns=3, max_tool_calls=4))
     run = InMemory(workflow).run
-    assert (run.max_turns, run.max_tool_calls) == (3, 4)
+    assert (run.limits.max_turns, run.limits.max_tool_calls) == (3, 4)
     run = InMemory(workflow, max_turns=0, max_tool_calls=9).run
-    assert (run.max_turns, run.max_tool_calls) == (0, 9)
+    assert (run.limits.max_turns, run.limits.max_tool_calls) == (0, 9)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 from stepwell import Agent, Reply, tool
 from stepwell.errors import IllegalTransition
 from stepwell.machine import Trigger
-from stepwell.rules.change import change, stop
+from stepwell.rules.change import Cause, change, stop
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.records import Fault
 from tests.in_memory import ID, NOW, InMemory
 
@@ -41,7 +42,7 @@ def test_the_first_transition() -> None:
 
 def test_a_transition_counts_dates_and_keeps_the_old_row_as_the_guard() -> None:
     run = a_run()
-    made = change(run.snapshot, Trigger.CONTINUE_TURN, LATER)
+    made = change(run.snapshot, Trigger.CONTINUE_TURN, Circumstances(now=LATER))
     assert made.before is run.snapshot.run
     assert (made.run.seq, made.run.updated_at, made.run.created_at) == (2, LATER, NOW)
     assert (made.run.owner, made.run.lease_until) == (run.run.owner, run.run.lease_until)
@@ -49,12 +50,17 @@ def test_a_transition_counts_dates_and_keeps_the_old_row_as_the_guard() -> None:
 
 def test_a_clock_that_went_back_does_not_take_the_run_with_it() -> None:  # C19
     run = a_run()
-    assert change(run.snapshot, Trigger.DELIVER, NOW - timedelta(hours=1)).run.updated_at == NOW
+    assert (
+        change(
+            run.snapshot, Trigger.DELIVER, Circumstances(now=NOW - timedelta(hours=1))
+        ).run.updated_at
+        == NOW
+    )
 
 
 def test_a_transition_that_the_table_does_not_have_is_refused() -> None:
     with pytest.raises(IllegalTransition):
-        change(a_run().snapshot, Trigger.DECIDED, NOW)
+        change(a_run().snapshot, Trigger.DECIDED, Circumstances(now=NOW))
 
 
 @pytest.mark.parametrize(
@@ -64,20 +70,20 @@ def test_a_transition_that_the_table_does_not_have_is_refused() -> None:
 def test_progress_resets_the_attempts(trigger: Trigger, attempt: int) -> None:
     run = a_run()
     run.snapshot.run = run.run._replace(attempt=3)
-    assert change(run.snapshot, trigger, NOW).run.attempt == attempt
+    assert change(run.snapshot, trigger, Circumstances(now=NOW)).run.attempt == attempt
 
 
 def test_starting_calls_is_no_progress() -> None:
     run = a_run()
     run.asks(("pay", {"amount": 1}))
     run.snapshot.run = run.run._replace(attempt=3)
-    assert change(run.snapshot, Trigger.START_CALLS, NOW).run.attempt == 3
+    assert change(run.snapshot, Trigger.START_CALLS, Circumstances(now=NOW)).run.attempt == 3
 
 
 def test_one_model_call_is_reserved_wherever_the_next_step_makes_one() -> None:
     run = a_run()
     assert run.run.reserved_turns == 1
-    assert change(run.snapshot, Trigger.OVERFLOW, NOW).run.reserved_turns == 1
+    assert change(run.snapshot, Trigger.OVERFLOW, Circumstances(now=NOW)).run.reserved_turns == 1
     run.asks(("pay", {"amount": 1}))
     assert run.run.reserved_turns == 0
     run.ends(1)
@@ -132,7 +138,7 @@ def test_a_stop_closes_every_open_call_and_withdraws_the_questions(trigger: Trig
     run.ends(3)
     run.settle()
     assert (run.statuses, len(run.open)) == (["ok", "in_doubt", "ok", "waiting"], 2)
-    run.apply(stop(run.snapshot, trigger, LATER, WHY))
+    run.apply(stop(run.snapshot, trigger, Circumstances(now=LATER), Cause(error=WHY)))
     assert run.statuses == ["ok", "unknown", "ok", "not_run"]
     assert run.error(2) == (
         "why",
@@ -149,5 +155,5 @@ def test_a_stop_closes_every_open_call_and_withdraws_the_questions(trigger: Trig
 def test_a_stop_while_a_call_runs_does_not_claim_to_know_what_became_of_it() -> None:
     run = a_run(parallel=1)
     run.asks(("pay", {"amount": 1}), ("pay", {"amount": 2}))
-    run.apply(stop(run.snapshot, Trigger.CANCEL, NOW, WHY))
+    run.apply(stop(run.snapshot, Trigger.CANCEL, Circumstances(now=NOW), Cause(error=WHY)))
     assert run.statuses == ["unknown", "not_run"]

@@ -10,6 +10,7 @@ from stepwell.machine import State
 from stepwell.messages import UserMessage
 from stepwell.rules.decide import AskModel, Finish, Reconcile, Record, RunCalls, Wait, decide
 from stepwell.rules.recovery import cancel
+from stepwell.state.circumstances import Circumstances
 from stepwell.workflow import Workflow
 from tests.in_memory import NOW, InMemory, agent
 from tests.narrowing import expect, present
@@ -116,7 +117,7 @@ def ended() -> list[InMemory]:
     capped.settle()
     failed.faults()
     done.says(Reply("done"))
-    cancelled.apply(present(cancel(cancelled.snapshot, None, NOW)))
+    cancelled.apply(present(cancel(cancelled.snapshot, None, Circumstances(now=NOW))))
     return [capped, failed, done, cancelled]
 
 
@@ -154,5 +155,5 @@ def test_deciding_changes_nothing() -> None:
 
 def test_a_bare_workflow_cannot_be_run() -> None:
     run = InMemory(agent())
-    with pytest.raises(TypeError, match="Workflow is no kind of workflow"):
-        decide(Workflow("w"), run.snapshot, NOW)
+    with pytest.raises(TypeError, match="Workflow is not a workflow"):
+        decide(Workflow("w"), run.snapshot, Circumstances(now=NOW))

@@ -40,7 +40,7 @@ def last(run: InMemory) -> tuple[Any, ...]:
 
 
 def woken(run: InMemory) -> Change:
-    change = wake(run.workflow, run.snapshot, run.now)
+    change = wake(run.workflow, run.snapshot, run.given)
     return None if change is None else run.apply(change)
 
 
@@ -108,7 +108,7 @@ def test_a_turn_that_its_provider_has_paused_goes_on_as_it_is() -> None:
     command = run.settle()
     assert isinstance(command, AskModel)
     assert command.request.transcript[-1].text == "Searching"
-    assert (last(run), run.run.max_turns) == (("deliver", "bob", (2,)), 13)
+    assert (last(run), run.run.limits.max_turns) == (("deliver", "bob", (2,)), 13)
     run.says(Reply("Found it."))
     assert woken(run).delivered == (1,)
 
@@ -120,7 +120,11 @@ def test_a_raise_comes_before_the_limit_is_reached() -> None:
     send(run, top_up(1, max_turns=2), top_up(2, max_turns=1, max_tool_calls=5))
     run.ends(1)
     assert isinstance(run.settle(), AskModel)
-    assert (run.run.max_turns, run.run.max_tool_calls, run.run.reserved_turns) == (4, 55, 1)
+    assert (run.run.limits.max_turns, run.run.limits.max_tool_calls, run.run.reserved_turns) == (
+        4,
+        55,
+        1,
+    )
     assert last(run) == ("deliver", "bob", (1, 2))
 
 
@@ -135,7 +139,7 @@ def test_a_message_lets_nobody_pass_a_limit() -> None:
 def test_a_cancelled_run_takes_nothing() -> None:
     run = InMemory(agent())
     send(run, message(1))
-    run.apply(present(cancel(run.snapshot, "ann", run.now)))
+    run.apply(present(cancel(run.snapshot, "ann", run.given)))
     assert isinstance(run.settle(), Finish)
     assert woken(run) is None
     assert len(run.snapshot.inbox) == 1
@@ -155,7 +159,7 @@ def test_a_message_to_a_finished_run_goes_on_with_the_conversation() -> None:
     assert last(run) == ("follow_up", "ann", (1,))
     row = run.run
     assert (row.state, row.answer, row.finished_at) == ("awaiting_model", None, None)
-    assert (row.max_turns, row.max_tool_calls) == (2 + 3, 1 + 7)
+    assert (row.limits.max_turns, row.limits.max_tool_calls) == (2 + 3, 1 + 7)
     assert (row.owner, row.reserved_turns, row.used.turns) == (None, 1, 2)
     assert texts(run)[-2:] == [("AssistantMessage", "Here."), ("UserMessage", "And there?")]
     run.claim()
@@ -188,7 +192,7 @@ def test_a_raise_that_came_as_the_limit_was_reached_is_not_lost() -> None:
     send(run, message(1), top_up(2, max_turns=2))
     woken(run)
     assert last(run) == ("top_up", "ann, bob", (1, 2))
-    assert (run.state, run.run.max_turns) == ("awaiting_model", 2)
+    assert (run.state, run.run.limits.max_turns) == ("awaiting_model", 2)
     assert run.snapshot.last_text == "Also this."
 
 
@@ -211,5 +215,5 @@ def test_a_pipeline_takes_raises_but_no_words() -> None:
     assert isinstance(run.settle(), AskModel)
     assert last(run) == ("deliver", "bob", (2,))
     run.snapshot.run = run.run._replace(state="done")
-    assert decide(asks, run.snapshot, run.now) == Finish()
+    assert decide(asks, run.snapshot, run.given) == Finish()
     assert woken(run) is None

@@ -49,9 +49,9 @@ class ForkedJourney(StoredJourney):
     def limits_hold(self) -> None:
         """Calls that were open in the original are not counted once more."""
         assert self.model_calls <= self.row.used.turns + self.row.reserved_turns
-        assert self.row.used.turns + self.row.reserved_turns <= self.row.max_turns
+        assert self.row.used.turns + self.row.reserved_turns <= self.row.limits.max_turns
         new = {number for number in self.starts if number > self.then.calls}
-        assert len(new) <= self.row.used.tool_calls <= self.row.max_tool_calls
+        assert len(new) <= self.row.used.tool_calls <= self.row.limits.max_tool_calls
 
     def effects_are_as_the_ledger_says(self) -> None:
         super().effects_are_as_the_ledger_says()

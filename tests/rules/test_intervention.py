@@ -12,6 +12,7 @@ from stepwell.machine import State
 from stepwell.retry import RetryPolicy
 from stepwell.rules.recovery import cancel, interrupt, lost_worker, resume, take_over
 from stepwell.rules.starting import new_run
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.transcript import problems
 from tests.in_memory import LOST, NOW, POLICY, InMemory, agent
 from tests.narrowing import present
@@ -56,7 +57,7 @@ def test_what_a_run_was_started_with_is_kept() -> None:
     )
     row = run.run
     assert (row.key, row.user, row.model, row.approve) == ("k", "ann", "m:x", "all")
-    assert (row.max_turns, row.max_tool_calls) == (4, 50)
+    assert (row.limits.max_turns, row.limits.max_tool_calls) == (4, 50)
     assert run.history[0].by == "ann"
 
 
@@ -93,7 +94,7 @@ def test_a_raise_tops_a_capped_run_up() -> None:
         "ann",
         "awaiting_model",
     )
-    assert (run.run.max_turns, run.run.max_tool_calls) == (3, 4)
+    assert (run.run.limits.max_turns, run.run.limits.max_tool_calls) == (3, 4)
     assert (run.run.used.turns, run.run.used.tool_calls) == (1, 1)
     assert problems(run.snapshot.transcript) == []
 
@@ -109,7 +110,7 @@ def test_a_failed_run_starts_afresh() -> None:
     assert run.state == "failed"
     change = run.resume(max_turns=1)
     assert (present(change).trigger, run.state, run.run.attempt) == ("resume", "awaiting_model", 1)
-    assert (run.run.max_turns, run.run.used.turns, run.run.error) == (11, 5, None)
+    assert (run.run.limits.max_turns, run.run.used.turns, run.run.error) == (11, 5, None)
 
 
 @pytest.mark.parametrize("make", [done, parked, lambda: InMemory(agent())])
@@ -119,7 +120,7 @@ def test_nothing_changes_where_nothing_has_to(make: Callable[..., Any]) -> None:
 
 def test_a_run_that_is_done_has_its_limits_raised_no_more() -> None:
     with pytest.raises(RunNotResumable, match=r"cannot be raised any more.*stepwell send"):
-        resume(done().snapshot, NOW, None, {"max_turns": 1})
+        resume(done().snapshot, Circumstances(now=NOW), None, {"max_turns": 1})
 
 
 @pytest.mark.parametrize("make", [parked, lambda: InMemory(agent())])
@@ -133,12 +134,12 @@ def test_a_raise_of_a_live_run_is_not_ours_to_record(make: Callable[..., Any]) -
 )
 def test_a_limit_is_never_lowered(amounts: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        resume(capped().snapshot, NOW, None, amounts)
+        resume(capped().snapshot, Circumstances(now=NOW), None, amounts)
 
 
 def test_a_cancelled_run_is_final() -> None:
     run = InMemory(agent())
-    run.apply(present(cancel(run.snapshot, "ann", NOW)))
+    run.apply(present(cancel(run.snapshot, "ann", Circumstances(now=NOW))))
     with pytest.raises(RunNotResumable, match="final"):
         run.resume()
 
@@ -149,7 +150,7 @@ def test_a_cancelled_run_is_final() -> None:
 @pytest.mark.parametrize("make", [parked, lambda: InMemory(agent())])
 def test_a_live_run_is_cancelled(make: Callable[..., Any]) -> None:
     run = make()
-    change = run.apply(cancel(run.snapshot, "ann", NOW))
+    change = run.apply(cancel(run.snapshot, "ann", Circumstances(now=NOW)))
     assert (change.by, run.state, run.run.error.message) == (
         "ann",
         "cancelled",
@@ -161,7 +162,7 @@ def test_a_live_run_is_cancelled(make: Callable[..., Any]) -> None:
 def test_cancelling_closes_what_had_started_as_unknown() -> None:
     run = InMemory(agent(parallel=1))
     run.asks(PAY, PAY)
-    run.apply(present(cancel(run.snapshot, None, NOW)))
+    run.apply(present(cancel(run.snapshot, None, Circumstances(now=NOW))))
     assert run.statuses == ["unknown", "not_run"]
     assert problems(run.snapshot.transcript) == []
 
@@ -169,13 +170,13 @@ def test_cancelling_closes_what_had_started_as_unknown() -> None:
 @pytest.mark.parametrize("make", [done, failed, capped])
 def test_what_has_ended_otherwise_is_not_cancelled(make: Callable[..., Any]) -> None:
     with pytest.raises(RunNotResumable, match="nothing was cancelled"):
-        cancel(make().snapshot, "ann", NOW)
+        cancel(make().snapshot, "ann", Circumstances(now=NOW))
 
 
 def test_cancelled_twice_is_cancelled() -> None:
     run = InMemory(agent())
-    run.apply(present(cancel(run.snapshot, "ann", NOW)))
-    assert cancel(run.snapshot, "bob", NOW) is None
+    run.apply(present(cancel(run.snapshot, "ann", Circumstances(now=NOW))))
+    assert cancel(run.snapshot, "bob", Circumstances(now=NOW)) is None
 
 
 # -- lost drivers
@@ -183,7 +184,7 @@ def test_cancelled_twice_is_cancelled() -> None:
 
 def test_a_takeover_raises_the_fence_charges_what_was_reserved_and_waits() -> None:
     run = InMemory(agent())
-    change = take_over(run.snapshot, LOST, NOW, POLICY, 0.5)
+    change = take_over(run.snapshot, LOST, Circumstances(now=NOW, policy=POLICY, jitter=0.5))
     assert (change.trigger, change.error) == ("retry", LOST)
     assert (change.run.fence, change.run.attempt, change.run.used.turns) == (2, 2, 1)
     assert change.run.not_before == NOW + timedelta(seconds=0.5)
@@ -191,13 +192,23 @@ def test_a_takeover_raises_the_fence_charges_what_was_reserved_and_waits() -> No
 
 
 def test_a_person_s_takeover_goes_on_at_once() -> None:
-    assert take_over(InMemory(agent()).snapshot, LOST, NOW, POLICY, None).run.not_before is None
+    assert (
+        take_over(
+            InMemory(agent()).snapshot, LOST, Circumstances(now=NOW, policy=POLICY, jitter=0)
+        ).run.not_before
+        is None
+    )
 
 
 def test_a_takeover_while_tools_run_charges_no_model_call() -> None:
     run = InMemory(agent())
     run.asks(PAY)
-    assert take_over(run.snapshot, LOST, NOW, POLICY, None).run.used.turns == 1
+    assert (
+        take_over(
+            run.snapshot, LOST, Circumstances(now=NOW, policy=POLICY, jitter=0)
+        ).run.used.turns
+        == 1
+    )
 
 
 def test_c22_a_run_that_kills_its_worker_each_time_fails_with_the_story() -> None:
@@ -258,7 +269,7 @@ def test_a_driver_interrupted_while_it_was_letting_a_question_expire() -> None:
     run = parked()
     run.now = NOW + timedelta(days=7)
     run.claim()
-    run.apply(interrupt(run.snapshot, "SIGTERM", run.now))
+    run.apply(interrupt(run.snapshot, "SIGTERM", run.given))
     run.claim()
     run.settle()
     assert (run.state, run.statuses) == ("awaiting_model", ["denied"])
@@ -267,14 +278,14 @@ def test_a_driver_interrupted_while_it_was_letting_a_question_expire() -> None:
 def test_a_driver_lost_there_after_the_clock_was_set_back() -> None:  # C19
     run = parked()
     run.claim()
-    run.apply(take_over(run.snapshot, LOST, NOW, POLICY, None))
+    run.apply(take_over(run.snapshot, LOST, Circumstances(now=NOW, policy=POLICY, jitter=0)))
     assert (run.state, run.run.owner, len(run.open)) == ("awaiting_approval", None, 1)
     assert run.run.not_before == NOW + timedelta(days=7)
 
 
 def test_an_interrupted_driver_gives_the_run_back_without_using_up_an_attempt() -> None:
     run = InMemory(agent())
-    change = run.apply(interrupt(run.snapshot, "SIGTERM", NOW))
+    change = run.apply(interrupt(run.snapshot, "SIGTERM", Circumstances(now=NOW)))
     assert (change.trigger, present(change.error).message) == (
         "retry",
         "The process was stopped (SIGTERM).",

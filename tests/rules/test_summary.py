@@ -15,12 +15,12 @@ from stepwell.messages import StopReason, Terms, ToolCall, ToolMessage, Usage, U
 from stepwell.rules.change import Change
 from stepwell.rules.decide import AskModel, Faulted, conclude
 from stepwell.rules.turn import EMPTY
-from stepwell.state.call_terms import Offer
+from stepwell.state.circumstances import CallTerms
 from stepwell.state.shown import SUMMARY_OPENS
 from stepwell.state.tokens import overhead, weigh
 from stepwell.state.transcript import problems
 from stepwell.workflow import Summarising
-from tests.in_memory import NOW, POLICY, InMemory, agent
+from tests.in_memory import InMemory, agent
 from tests.narrowing import expect, present
 
 WINDOW = 4_000
@@ -50,7 +50,7 @@ class Long(InMemory):
     def look_around(self) -> None:
         tools = overhead(self.workflow.instructions, self.workflow.definitions)
         terms = Terms(self.window)
-        self.snapshot.offer = Offer(model=None, terms=terms, overhead=tools)
+        self.terms = CallTerms(model=None, terms=terms, overhead=tools)
 
     def round(self, *calls: Any, usage: Usage = NOTHING) -> None:
         self.says(Reply("I look.", calls or [LOOK], usage=usage))
@@ -87,12 +87,12 @@ def full(**options: Any) -> Long:
 def test_the_summary_takes_the_place_of_all_but_the_task_and_the_last_turns() -> None:
     run = full()
     before = list(run.shown)
-    assert run.snapshot.tokens >= 0.7 * WINDOW
+    assert run.tokens >= 0.7 * WINDOW
     assert run.summarises().trigger == "summarised"
     assert run.shown[0] == UserMessage("Find the lamp.")
     assert run.shown[1].text == f"{SUMMARY_OPENS}\n\n{TEXT}"
     assert run.shown[2:] == before[-4:]  # two replies, each with its result
-    assert run.snapshot.tokens < 0.7 * WINDOW
+    assert run.tokens < 0.7 * WINDOW
     assert isinstance(run.settle(), AskModel)
 
 
@@ -111,7 +111,7 @@ def test_what_the_summariser_is_asked() -> None:
 
 def test_a_summariser_with_a_smaller_window_is_asked_what_fits_into_it() -> None:
     run = full(window=20_000, model="scripted:cheap")
-    run.snapshot.offer = replace(run.snapshot.offer, summariser=Terms(4_000))
+    run.terms = replace(present(run.terms), summariser=Terms(4_000))
     asked = expect(AskModel, run.settle()).request
     assert sum(map(weigh, asked.transcript)) + overhead(asked.instructions, ()) + 200 <= 4_000
     assert asked.transcript[0].text.startswith("[task]\nFind the lamp.")
@@ -120,7 +120,7 @@ def test_a_summariser_with_a_smaller_window_is_asked_what_fits_into_it() -> None
 @pytest.mark.parametrize("at", [2_000, 2_000 / WINDOW])
 def test_the_threshold_is_a_share_or_a_number(at: float) -> None:
     run = full(at=at)
-    assert 2_000 <= run.snapshot.tokens < 2_600
+    assert 2_000 <= run.tokens < 2_600
 
 
 @pytest.mark.parametrize(("window", "at"), [(None, 0.7), (100_000, 0.7)])
@@ -136,7 +136,7 @@ def test_the_window_of_the_workflow_counts_before_that_of_the_price_list() -> No
     run = Long(window=10**6)
     run.workflow = replace(run.workflow, summarising=replace(run.workflow.summarising, window=3000))
     run.fill()
-    assert run.snapshot.tokens < 3000
+    assert run.tokens < 3000
 
 
 USELESS = {
@@ -163,13 +163,15 @@ def test_a_summary_that_fails_leaves_all_as_it_was(outcome: Any) -> None:  # F02
         change = run.says(outcome)
     else:
         failed = Faulted(outcome, "scripted:test")
-        change = run.apply(conclude(run.workflow, run.snapshot, failed, NOW, POLICY, 0.5))
+        change = run.apply(
+            conclude(run.workflow, run.snapshot, failed, replace(run.given, jitter=0.5))
+        )
     assert (change.trigger, run.state) == ("summary_skipped", "awaiting_model")
     assert change.error is not None
     assert run.shown == before
     assert run.run.used.turns == used + 1
     # Not at once again, but when it has grown by a tenth of the window.
-    assert run.run.overflow_at == run.snapshot.tokens + WINDOW // 10
+    assert run.run.overflow_at == run.tokens + WINDOW // 10
     rounds = 0
     while isinstance(run.settle(), AskModel) and run.state == "awaiting_model":
         run.round()
@@ -215,7 +217,7 @@ def test_a_summary_of_a_summary_does_not_grow(quotes: bool) -> None:  # F06
         assert len(summaries) <= 1
         if run.state == "capped":
             break
-        assert run.snapshot.tokens <= WINDOW
+        assert run.tokens <= WINDOW
     assert max(sizes) < 2 * 400 + 200
 
 
@@ -245,7 +247,7 @@ def test_one_huge_result_is_shown_shortened_and_the_run_goes_on() -> None:
     result = run.shown[2]
     assert isinstance(result, ToolMessage)
     assert "are left out now]" in result.text
-    assert run.snapshot.tokens < WINDOW
+    assert run.tokens < WINDOW
     assert present(run.snapshot.batch[1].outcome)["result"].startswith("word word")
 
 
@@ -256,7 +258,7 @@ def test_the_newest_huge_result_is_shortened_also_where_the_provider_has_counted
     run.round(usage=Usage(900, 0, 50))
     assert isinstance(run.settle(), AskModel)
     assert run.state == "awaiting_model"
-    assert run.snapshot.tokens < WINDOW
+    assert run.tokens < WINDOW
 
 
 def test_a_task_that_is_longer_than_the_window_caps_the_run() -> None:
@@ -272,10 +274,10 @@ def test_the_provider_finds_it_too_long_and_is_asked_again_once() -> None:
         run.round()
     refused = run.faults(kind="context_length")
     assert (refused.trigger, run.state) == ("overflow", "summarising")
-    assert run.run.window < run.snapshot.tokens
+    assert run.run.window < run.tokens
     assert run.summarises().trigger == "summarised"
     assert isinstance(run.settle(), AskModel)
-    assert run.snapshot.tokens < run.run.window
+    assert run.tokens < run.run.window
     assert run.faults(kind="context_length").trigger == "fail"
     assert run.run.error.type == "context_length"
 
@@ -307,13 +309,13 @@ def test_what_the_provider_counts_goes_on_counting_after_a_summary() -> None:
     run = Long(window=8_000)
     for place in range(12):
         run.round(usage=Usage((place + 1) * 250, 0, 0))
-    tokens = run.snapshot.tokens
+    tokens = run.tokens
     run.workflow = replace(run.workflow, summarising=replace(run.workflow.summarising, at=3_000))
     run.settle()
     run.summarises()
-    estimate = present(run.snapshot.offer).overhead + sum(map(weigh, run.shown))
-    assert run.snapshot.tokens < min(tokens, estimate)
-    assert run.run.overflow_at == run.snapshot.tokens + 800
+    estimate = present(run.terms).overhead + sum(map(weigh, run.shown))
+    assert run.tokens < min(tokens, estimate)
+    assert run.run.overflow_at == run.tokens + 800
 
 
 def test_the_summary_is_paid_for_and_counted() -> None:
@@ -331,7 +333,7 @@ def test_the_summary_is_paid_for_and_counted() -> None:
 def test_the_last_model_call_is_not_spent_on_a_summary() -> None:
     run = full()
     turns = run.run.used.turns + 1
-    run.snapshot.run = run.run._replace(max_turns=turns)
+    run.snapshot.run = run.run._replace(limits=run.run.limits._replace(max_turns=turns))
     run.settle()
     assert run.history[-1].trigger == "summary_skipped"
     assert run.state == "awaiting_model"

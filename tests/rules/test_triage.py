@@ -15,7 +15,7 @@ from tests.in_memory import KIT, InMemory, agent
 
 def sorted_calls(run: InMemory) -> dict[str, list[int]]:
     """The numbers of the batch's calls by what can be done."""
-    found = triage(run.workflow, run.snapshot, run.snapshot.batch.values())
+    found = triage(run.workflow, run.snapshot, run.given, run.snapshot.batch.values())
     names = ("running", "start", "ask", "doubt", "closed")
     groups = {name: [call.number for call in getattr(found, name)] for name in names}
     return {name: numbers for name, numbers in groups.items() if numbers}

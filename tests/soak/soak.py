@@ -41,6 +41,7 @@ from stepwell.machine import LIVE, State, Trigger, destination
 from stepwell.messages import Request
 from stepwell.rules.recovery import resume
 from stepwell.settings import Settings
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.transcript import problems
 from tests.processes import ending, python
 
@@ -244,7 +245,9 @@ class Soak:
         for run in engine.runs(state="failed"):
             self.report.resumed += 1
             number = engine._number(run.id)
-            engine.store.revise(number, lambda s: resume(s, clock.now(), "ann", 0, 0))
+            engine.store.revise(
+                number, lambda s: resume(s, Circumstances(now=clock.now()), "ann", {})
+            )
 
     def _states(self, engine: Engine) -> Counter[str]:
         return Counter(str(run.state) for run in engine.runs(limit=self.runs))

@@ -9,10 +9,11 @@ import pytest
 from ulid import ULID
 
 from stepwell import Agent, clock
-from stepwell.rules.starting import Start, start
+from stepwell.rules.starting import start
 from stepwell.state.records import RunRow
 from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store
+from tests.in_memory import a_start
 
 LEASE = timedelta(seconds=30)
 
@@ -34,7 +35,7 @@ def begin(store: Store) -> Callable[..., RunRow]:
     """Starts a run of a workflow without tools."""
 
     def _begin(workflow: str = "w", **options: Any) -> RunRow:
-        new = Start(**{"id": str(ULID()), "input": "Hello"} | options)
+        new = a_start(options.pop("id", str(ULID())), options.pop("input", "Hello"), **options)
         return store.begin(start(Agent(workflow), new, clock.now())).run
 
     return _begin

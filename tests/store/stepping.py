@@ -14,9 +14,11 @@ from stepwell.retry import RetryPolicy
 from stepwell.rules.approval import decide_approval
 from stepwell.rules.change import Change
 from stepwell.rules.decide import CallEnded, Outcome, Record, Replied, conclude, decide
-from stepwell.rules.starting import Start, start
+from stepwell.rules.starting import start
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store
+from tests.in_memory import a_start
 
 POLICY = RetryPolicy()
 
@@ -47,7 +49,7 @@ class Stepping:
 
     def __init__(self, store: Store, text: str = "Hello", **options: Any) -> None:
         self.store = store
-        new = Start(id=str(ULID()), input=text, **options)
+        new = a_start(str(ULID()), text, **options)
         self.number = store.begin(start(WORKFLOW, new, clock.now())).run.number
         self.snapshot = self.claim()
 
@@ -59,7 +61,12 @@ class Stepping:
 
     def concluded(self, outcome: Outcome) -> Change:
         """What an outcome would change."""
-        return conclude(WORKFLOW, self.snapshot, outcome, clock.now(), POLICY, 0.5)
+        return conclude(
+            WORKFLOW,
+            self.snapshot,
+            outcome,
+            Circumstances(now=clock.now(), policy=POLICY, jitter=0.5),
+        )
 
     def replied(self, *calls: Any, text: str = "", **options: Any) -> Change:
         reply = Reply(text, calls, **options)
@@ -70,14 +77,18 @@ class Stepping:
 
     def answered(self, question: int, verdict: Verdict, by: str, **more: Any) -> Change:
         answer = Decision(verdict=verdict, **more)
-        return decide_approval(WORKFLOW, self.snapshot, question, answer, by, clock.now())
+        return decide_approval(
+            WORKFLOW, self.snapshot, question, answer, by, Circumstances(now=clock.now())
+        )
 
     def record(self, change: Change, **options: Any) -> None:
         self.store.record(self.snapshot, change, **options)
 
     def settle(self) -> None:
         """Record what follows from what is recorded, until there is something to do."""
-        while isinstance(command := decide(WORKFLOW, self.snapshot, clock.now()), Record):
+        while isinstance(
+            command := decide(WORKFLOW, self.snapshot, Circumstances(now=clock.now())), Record
+        ):
             self.record(command.change)
 
     def copy(self) -> Snapshot:

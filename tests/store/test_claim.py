@@ -18,6 +18,7 @@ from stepwell import Agent, Engine, ProviderError, ScriptedModel, Verdict, clock
 from stepwell.messages import Reply
 from stepwell.rules.decide import Faulted
 from stepwell.rules.recovery import interrupt
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.inbox import InboxKind
 from stepwell.state.records import RunRow
 from stepwell.state.snapshot import Snapshot
@@ -127,7 +128,7 @@ def test_a_call_in_doubt_parks_for_ever(
     """Its question does not expire."""
     run = Stepping(store)
     run.record(run.replied(("pay", {"amount": 1})))
-    run.record(interrupt(run.snapshot, "test", clock.now()))
+    run.record(interrupt(run.snapshot, "test", Circumstances(now=clock.now())))
     run.snapshot = run.claim()
     run.settle()
     assert run.snapshot.run.state == "awaiting_approval"

@@ -12,6 +12,7 @@ from stepwell import clock
 from stepwell.errors import LeaseLost, NotSent
 from stepwell.rules.delivery import wake
 from stepwell.rules.recovery import cancel
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.inbox import InboxEntry, InboxKind
 from stepwell.store import Store, inbox
 from tests.store.stepping import WORKFLOW, Stepping
@@ -39,7 +40,7 @@ def answer(run: Stepping) -> None:
 
 
 def follow_up(run: Stepping) -> None:
-    change = wake(WORKFLOW, run.snapshot, clock.now())
+    change = wake(WORKFLOW, run.snapshot, Circumstances(now=clock.now()))
     assert change is not None
     run.record(change, driven=False)
 
@@ -92,7 +93,7 @@ def test_it_is_taken_by_one_of_two_who_try(store: Store, run: Stepping) -> None:
     say(run)
     run.snapshot = run.copy()
     late = run.copy()
-    change = wake(WORKFLOW, late, clock.now())
+    change = wake(WORKFLOW, late, Circumstances(now=clock.now()))
     assert change is not None
     follow_up(run)
     with pytest.raises(LeaseLost):
@@ -102,7 +103,7 @@ def test_it_is_taken_by_one_of_two_who_try(store: Store, run: Stepping) -> None:
 
 
 def test_a_cancelled_run_takes_nothing(store: Store, run: Stepping) -> None:
-    ended = cancel(run.snapshot, "bob", clock.now())
+    ended = cancel(run.snapshot, "bob", Circumstances(now=clock.now()))
     assert ended is not None
     run.record(ended, driven=False)
     with pytest.raises(NotSent, match="cancelled"):

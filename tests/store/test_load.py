@@ -12,6 +12,7 @@ from stepwell.rules.approval import expire
 from stepwell.rules.change import Change
 from stepwell.rules.decide import Faulted
 from stepwell.rules.recovery import cancel, interrupt, resume
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.snapshot import Snapshot
 from stepwell.state.transcript import problems
 from stepwell.store import Store
@@ -61,7 +62,7 @@ def expiry(run: Checked) -> None:
     run.settle()
     expires = run.snapshot.approvals[1].expires_at
     assert expires
-    expired = expire(run.snapshot, expires)
+    expired = expire(run.snapshot, Circumstances(now=expires))
     assert expired
     run.record(expired, driven=False)
 
@@ -71,14 +72,14 @@ def faults(run: Checked) -> None:
         error = ProviderError("Busy.", kind="overloaded", retryable=True)
         run.record(run.concluded(Faulted(error, "scripted:test")))
     assert run.snapshot.run.state == "failed"
-    again = resume(run.snapshot, clock.now(), "ann", {"max_turns": 5})
+    again = resume(run.snapshot, Circumstances(now=clock.now()), "ann", {"max_turns": 5})
     assert again
     run.record(again, driven=False)
 
 
 def an_interruption(run: Checked) -> None:
     run.record(run.replied(("pay", {"amount": 1}), ("look", {"q": "a"})))
-    run.record(interrupt(run.snapshot, "SIGTERM", clock.now()))
+    run.record(interrupt(run.snapshot, "SIGTERM", Circumstances(now=clock.now())))
     run.snapshot = run.claim()
     run.settle()
     assert [call.status for call in run.snapshot.batch.values()] == ["running", "running"]
@@ -86,7 +87,7 @@ def an_interruption(run: Checked) -> None:
 
 def cancelling(run: Checked) -> None:
     run.record(run.replied(("wire", {"amount": 1}), ("look", {"q": "a"})))
-    run.record(present(cancel(run.snapshot, "ann", clock.now())), driven=False)
+    run.record(present(cancel(run.snapshot, "ann", Circumstances(now=clock.now()))), driven=False)
     assert [call.status for call in run.snapshot.batch.values()] == ["not_run", "unknown"]
 
 

@@ -12,6 +12,7 @@ import pytest
 from stepwell import Engine, Verdict
 from stepwell.errors import KeyConflict, LeaseLost
 from stepwell.rules.recovery import cancel, interrupt
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.records import RunRow
 from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store, tables
@@ -99,7 +100,7 @@ def test_who_lost_the_run_writes_nothing_more(run: Stepping, nothing_written: No
     """C04: the fence alone decides; the lease may not even have run out."""
     late = run.replied(text="Too late.")
     taken = run.copy()
-    run.store.record(taken, interrupt(taken, "test", taken.run.updated_at))
+    run.store.record(taken, interrupt(taken, "test", Circumstances(now=taken.run.updated_at)))
     run.claim()
     with nothing_written, pytest.raises(LeaseLost):
         run.record(late)
@@ -167,7 +168,7 @@ def test_a_request_to_cancel_reaches_the_driver_with_its_next_record(run: Steppi
     assert run.store.request_cancel(run.number, "ann")
     run.record(run.replied(("look", {"q": "a"})))
     assert run.snapshot.run.cancel_requested == "ann"
-    run.record(present(cancel(run.snapshot, "ann", run.snapshot.run.updated_at)))
+    run.record(present(cancel(run.snapshot, "ann", Circumstances(now=run.snapshot.run.updated_at))))
     ended = run.copy().run
     assert (ended.state, ended.cancel_requested, ended.owner) == ("cancelled", None, None)
     assert not run.store.request_cancel(run.number, "bob")

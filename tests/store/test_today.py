@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +14,7 @@ import time_machine
 from stepwell import Agent, Engine, Limits, ProviderError, Reply, ScriptedModel, clock
 from stepwell.messages import Terms, Usage
 from stepwell.rules.decide import AskModel, Record, decide
-from stepwell.state.call_terms import Offer, Today
+from stepwell.state.circumstances import CallTerms, Circumstances, Today
 from stepwell.state.records import RunRow
 from stepwell.store import load
 from tests.engines import AT_ONCE
@@ -156,10 +157,11 @@ def test_what_a_lost_process_had_reserved_is_spent_today(
 def _reserve(engine: Engine, snapshot: Any) -> None:
     """Go as far as a driver does before it makes the first call."""
     [workflow] = engine.workflows.values()
-    terms = workflow.model.terms  # type: ignore[union-attr]
-    snapshot.offer = Offer(model=None, terms=terms, is_metered=True)
-    command = decide(workflow, snapshot, clock.now())
+    known = workflow.model.terms  # type: ignore[union-attr]
+    terms = CallTerms(model=None, terms=known, is_metered=True)
+    given = Circumstances(now=clock.now(), terms=terms)
+    command = decide(workflow, snapshot, given)
     assert isinstance(command, Record)
     engine.store.record(snapshot, command.change)
-    snapshot.today = today(engine, snapshot.run.number)
-    assert isinstance(decide(workflow, snapshot, clock.now()), AskModel)
+    given = replace(given, today=today(engine, snapshot.run.number))
+    assert isinstance(decide(workflow, snapshot, given), AskModel)

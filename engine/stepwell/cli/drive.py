@@ -29,7 +29,7 @@ from stepwell.cli.progress import Progress
 from stepwell.cli.session import engine
 from stepwell.engine import Engine
 from stepwell.machine import LIVE, State
-from stepwell.rules.allowances import Raises, amounts
+from stepwell.rules.allowances import LimitOptions, amounts
 from stepwell.rules.starting import RunOptions
 from stepwell.state.records import ApprovalStatus, ApprovePolicy
 from stepwell.views.runs import RunDetail
@@ -118,7 +118,7 @@ def resume(
 
     One that another process drives is followed. Exit code: as for run.
     """
-    raises: Raises = {
+    raises: LimitOptions = {
         "max_turns": max_turns,
         "max_tool_calls": max_tool_calls,
         "max_tokens": max_tokens,
@@ -145,7 +145,7 @@ def drive(
     quiet: bool = False,
     by: str | None = None,
     model: str | None = None,
-    raises: Raises | None = None,
+    raises: LimitOptions | None = None,
 ) -> RunDetail:
     """Take a run as far as it goes, asking the person at the terminal about what needs one.
 

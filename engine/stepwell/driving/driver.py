@@ -64,9 +64,7 @@ class Driver(Resources):
             log.exception("Run %s: the driver failed.", snapshot.run.id)
             fault = Fault(type="internal_error", message=f"{type(error).__name__}: {error}")
             jitter = random.random()  # noqa: S311 - no secret
-            self._give_back(
-                snapshot, lambda s: take_over(s, fault, clock.now(), self.policy, jitter)
-            )
+            self._give_back(snapshot, lambda s: take_over(s, fault, self.given(jitter)))
         except BaseException as error:
             caller.leave()
             if not caller.is_forked:  # a child of a listener's fork ends: the run is its parent's
@@ -92,7 +90,6 @@ class Driver(Resources):
         self, workflow: Workflow, performer: Performer, snapshot: Snapshot, caller: Caller
     ) -> Steps:
         run = snapshot.run = snapshot.run._replace(digest=workflow.digest)
-        snapshot.driven_since = clock.now()
         heard = caller.here(self.on_transition) if self.on_transition else None
 
         def tell(change: Change) -> None:
@@ -106,6 +103,7 @@ class Driver(Resources):
             performer=performer,
             caller=caller,
             tell=tell,
+            driven_since=clock.now(),
         )
 
     @staticmethod
@@ -139,7 +137,7 @@ class Driver(Resources):
     def hand_back(self, snapshot: Snapshot, reason: str) -> None:
         """Give a run back in the middle of an effect, for this process has to stop."""
         try:
-            self._give_back(snapshot, lambda s: interrupt(s, reason, clock.now()))
+            self._give_back(snapshot, lambda s: interrupt(s, reason, self.given()))
         except StoreError as failed:  # then the next one finds that this process is gone
             log.warning("Run %s was not given back: %s", snapshot.run.id, failed)
 

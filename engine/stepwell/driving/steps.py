@@ -32,6 +32,7 @@ from stepwell.rules.decide import (
     conclude,
     decide,
 )
+from stepwell.state.circumstances import CallTerms, Circumstances, Today
 from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store
 from stepwell.workflow import Workflow, model_name
@@ -66,14 +67,20 @@ class Resources:
     stopping: threading.Event
     default_model: str | None
 
+    def given(self, jitter: float = 0) -> Circumstances:
+        """The circumstances of a change that no driver makes."""
+        return Circumstances(now=clock.now(), policy=self.policy, jitter=jitter)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(slots=True, kw_only=True)
 class Steps:
     """Takes the steps of one run, claimed by this process.
 
     Attributes:
         caller: who waits for it; once that has left, nothing begins.
         tell: told of every transition after it was committed; raises nothing.
+        driven_since: when this process claimed it.
+        terms, today: as `Circumstances` has them.
     """
 
     use: Resources
@@ -83,6 +90,9 @@ class Steps:
     performer: Performer
     caller: Caller
     tell: OnTransition
+    driven_since: datetime
+    terms: CallTerms | None = None
+    today: Today | None = None
 
     def take(self, outcome: Outcome | None) -> None:
         """Go on until the run waits for something or has ended; then it has no owner any more.
@@ -99,7 +109,7 @@ class Steps:
             self._conclude(outcome)
         while self._may_go_on():
             self._look_around()
-            match decide(self.workflow, snapshot, clock.now()):
+            match decide(self.workflow, snapshot, self._given()):
                 case Finish():
                     return
                 case Record(change):
@@ -120,12 +130,23 @@ class Steps:
 
     def _look_around(self) -> None:
         """Ask what the next model call may take, and what today came to, where that is limited."""
-        snapshot, run, limits = self.snapshot, self.snapshot.run, self.workflow.limits
-        if snapshot.offer is None or snapshot.offer.model != run.model:
-            snapshot.offer = self.performer.offer(run.model)
+        run, limits = self.snapshot.run, self.workflow.limits
+        if self.terms is None or self.terms.model != run.model:
+            self.terms = self.performer.terms(run.model)
         asks = run.state in {State.AWAITING_MODEL, State.SUMMARISING}
         if asks and (limits.runs_per_day, limits.cost_per_day) != (None, None):
-            snapshot.today = self.use.store.today(run, clock.now())
+            self.today = self.use.store.today(run, clock.now())
+
+    def _given(self) -> Circumstances:
+        return Circumstances(
+            now=clock.now(),
+            stopping=self.use.stopping.is_set(),
+            driven_since=self.driven_since,
+            terms=self.terms,
+            today=self.today,
+            policy=self.use.policy,
+            jitter=random.random(),  # noqa: S311 - no secret
+        )
 
     def _may_go_on(self) -> bool:
         """Take in what others want of this run. False once it was given back between two steps.
@@ -173,9 +194,7 @@ class Steps:
 
     def _conclude(self, outcome: Outcome) -> None:
         snapshot = self.snapshot
-        snapshot.stopping = self.use.stopping.is_set()
-        jitter = random.random()  # noqa: S311 - no secret
-        change = conclude(self.workflow, snapshot, outcome, clock.now(), self.use.policy, jitter)
+        change = conclude(self.workflow, snapshot, outcome, self._given())
         try:
             self._record(change)
         except LeaseLost:

@@ -18,10 +18,11 @@ from stepwell.providers.registry import resolve
 from stepwell.rules.change import Change
 from stepwell.rules.delivery import wake
 from stepwell.rules.recovery import lost_worker, take_over
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.snapshot import Snapshot
 from stepwell.store.claim import Owned
 from stepwell.views.context import ContextView, context
-from stepwell.workflow import Agent, Workflow, model_name
+from stepwell.workflow import Workflow, model_name
 
 log = logging.getLogger("stepwell")
 
@@ -78,8 +79,8 @@ class Worker:
         """
         workflow = self._known(snapshot.run.workflow)
         performer = Performer(workflow, partial(self.provider, workflow), None, lambda *_: None)
-        snapshot.offer = performer.offer(snapshot.run.model)
-        return context(workflow, snapshot, clock.now())
+        terms = performer.terms(snapshot.run.model)
+        return context(workflow, snapshot, Circumstances(now=clock.now(), terms=terms))
 
     def _known(self, workflow: str) -> Workflow:
         known = self.workflows.get(workflow)
@@ -114,7 +115,7 @@ class Worker:
             if not held:
                 follow()
                 return
-            known = self.rescue(held[0], jitter=None)
+            known = self.rescue(held[0])
             if known is None:
                 time.sleep(POLL)
             follow()
@@ -129,7 +130,7 @@ class Worker:
 
     def sleeping(self) -> list[int]:
         """Runs that have ended and may go on with what was sent to them, for `wake`."""
-        talking = [name for name, known in self.workflows.items() if isinstance(known, Agent)]
+        talking = [name for name, known in self.workflows.items() if known.takes_messages]
         return self.driver.store.sleeping(self.workflows, talking)
 
     def wake(self, number: int) -> bool:
@@ -137,7 +138,7 @@ class Worker:
 
         def woken(snapshot: Snapshot) -> Change | None:
             workflow = self.workflows.get(snapshot.run.workflow)
-            return wake(workflow, snapshot, clock.now()) if workflow else None
+            return wake(workflow, snapshot, self.driver.given()) if workflow else None
 
         return self.driver.store.revise(number, woken) is not None
 
@@ -171,9 +172,9 @@ class Worker:
     def free(self, number: int) -> None:
         """Take a run from an owner that has lost it, at a person's wish; see `rescue`."""
         for held in self.driver.store.owned(number):
-            self.rescue(held, jitter=None)
+            self.rescue(held)
 
-    def rescue(self, held: Owned, jitter: float | None) -> Snapshot | None:
+    def rescue(self, held: Owned, jitter: float = 0) -> Snapshot | None:
         """Take a stuck run from its owner. None if it is not stuck, or moved on meanwhile."""
         driver = self.driver
         if not held.is_stuck(clock.now()):
@@ -182,7 +183,7 @@ class Worker:
         if snapshot.run.fence != held.fence or snapshot.run.owner is None:
             return None
         fault = lost_worker(snapshot, driver.policy)
-        change = take_over(snapshot, fault, clock.now(), driver.policy, jitter)
+        change = take_over(snapshot, fault, driver.given(jitter))
         try:
             driver.store.record(snapshot, change)
         except LeaseLost:

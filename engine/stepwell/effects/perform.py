@@ -12,7 +12,6 @@ from stepwell.effects.caller import LOOK
 from stepwell.effects.dispatch import Dispatched, Dispatcher, OnLate
 from stepwell.errors import ConfigurationError, ProviderError
 from stepwell.messages import OnText, Provider, Terms
-from stepwell.pipeline import Pipeline
 from stepwell.rules.decide import (
     AskModel,
     CallEnded,
@@ -24,7 +23,7 @@ from stepwell.rules.decide import (
     RunCalls,
 )
 from stepwell.state import tokens
-from stepwell.state.call_terms import Offer
+from stepwell.state.circumstances import CallTerms
 from stepwell.state.records import Call
 from stepwell.state.snapshot import Snapshot
 from stepwell.tools import (
@@ -37,7 +36,7 @@ from stepwell.tools import (
     ToolContext,
 )
 from stepwell.tools.arguments import Parameters
-from stepwell.workflow import Agent, Workflow, model_name
+from stepwell.workflow import Workflow, model_name
 
 Connect = Callable[[str | None], Provider]
 
@@ -108,23 +107,22 @@ class Performer:
         """Stop waiting for the calls under way; what they still return is ignored."""
         self._dispatcher.abandon()
 
-    def offer(self, model: str | None) -> Offer:
+    def terms(self, model: str | None) -> CallTerms:
         """What a call of a run's model may take; nothing is known of one that cannot be reached."""
         workflow = self._workflow
-        asks = workflow if isinstance(workflow, Agent | Pipeline) else None
-        name, terms = self._terms(model)
-        other = model_name(workflow.summarising.model) if isinstance(workflow, Agent) else None
-        return Offer(
+        name, terms = self._known_terms(model)
+        other = model_name(workflow.summarising.model) if workflow.summarising else None
+        return CallTerms(
             model=model,
             terms=terms,
             name=name,
-            summariser=self._terms(other)[1] if other is not None else None,
-            overhead=tokens.overhead(asks.instructions if asks else "", workflow.definitions),
-            max_output=asks.max_output_tokens if asks else None,
+            summariser=self._known_terms(other)[1] if other is not None else None,
+            overhead=tokens.overhead(workflow.instructions, workflow.definitions),
+            max_output=workflow.max_output_tokens,
             is_metered=workflow.limits.cost_per_day is not None,
         )
 
-    def _terms(self, model: str | None) -> tuple[str | None, Terms]:
+    def _known_terms(self, model: str | None) -> tuple[str | None, Terms]:
         try:
             provider = self._provider(model)
         except Exception:  # noqa: BLE001 - the call itself will say what is wrong, and costs nothing

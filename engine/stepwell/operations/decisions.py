@@ -9,6 +9,7 @@ from stepwell.errors import ApprovalClosed
 from stepwell.operations.reader import Reader
 from stepwell.rules.approval import Decision, Verdict, decide_approval
 from stepwell.rules.change import Change
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.records import ApprovalKind, ApprovalStatus
 from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store, find, inspect
@@ -52,7 +53,9 @@ def decide(
     def decided(snapshot: Snapshot) -> Change:
         name = snapshot.run.workflow
         workflow = workflows.get(name, Workflow(name))
-        return decide_approval(workflow, snapshot, place, decision, by, clock.now())
+        return decide_approval(
+            workflow, snapshot, place, decision, by, Circumstances(now=clock.now())
+        )
 
     store.revise(number, decided)
     with store.reading() as connection:

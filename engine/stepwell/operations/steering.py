@@ -7,12 +7,12 @@ from stepwell import clock
 from stepwell.driving.worker import Worker
 from stepwell.errors import LeaseLost, NotSent
 from stepwell.machine import LIVE, State
-from stepwell.pipeline import Pipeline
 from stepwell.plain_json import clean
-from stepwell.rules.allowances import Raises, amounts
+from stepwell.rules.allowances import LimitOptions, amounts
 from stepwell.rules.change import Change
 from stepwell.rules.recovery import cancel as cancelled
 from stepwell.rules.recovery import resume as resumed
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.inbox import InboxKind
 from stepwell.state.snapshot import Snapshot
 from stepwell.store import TRIES, Store, inbox
@@ -32,14 +32,15 @@ def send(
         text: what its model is to read.
         by: who says it.
 
-    Raises:
+    LimitOptions:
         NotSent: there is nothing to say, or nobody to say it to.
     """
     with store.reading() as connection:
         to = inbox.addressee(connection, number)
     if not text.strip():
         raise NotSent("The message is empty.", "Say what the run is to be told.")
-    if isinstance(workflows.get(to.workflow), Pipeline):
+    known = workflows.get(to.workflow)
+    if known is not None and not known.takes_messages:
         raise NotSent(
             f"Run {to.id} is of the pipeline {to.workflow!r}, whose plan sees no messages.",
             "Start a new run with another input.",
@@ -54,7 +55,9 @@ def send(
         return inbox.sent(connection, number)[sent - 1]
 
 
-def resume(store: Store, number: int, by: str | None, raises: Raises, model: str | None) -> None:
+def resume(
+    store: Store, number: int, by: str | None, raises: LimitOptions, model: str | None
+) -> None:
     """Record what a person's `resume` changes; a live run's driver is sent the raise.
 
     Args:
@@ -64,7 +67,7 @@ def resume(store: Store, number: int, by: str | None, raises: Raises, model: str
         raises: by limit, how much to raise it.
         model: to go on with.
 
-    Raises:
+    LimitOptions:
         RunNotResumable, InvalidInput: nothing was changed.
     """
     lives = False
@@ -72,7 +75,7 @@ def resume(store: Store, number: int, by: str | None, raises: Raises, model: str
     def change(snapshot: Snapshot) -> Change | None:
         nonlocal lives
         lives = snapshot.run.state in LIVE
-        return resumed(snapshot, clock.now(), by, raises, model)
+        return resumed(snapshot, Circumstances(now=clock.now()), by, raises, model)
 
     store.revise(number, change)
     wanted = {name: amount for name, amount in amounts(raises).items() if amount}
@@ -83,7 +86,7 @@ def resume(store: Store, number: int, by: str | None, raises: Raises, model: str
 def cancel(worker: Worker, number: int, by: str | None) -> None:
     """End a run: at once if nobody drives it, else its driver does at its next record.
 
-    Raises:
+    LimitOptions:
         RunNotResumable: it has ended otherwise.
     """
     driver = worker.driver
@@ -92,7 +95,7 @@ def cancel(worker: Worker, number: int, by: str | None) -> None:
         if driver.store.request_cancel(number, by or "somebody"):
             return
         with suppress(LeaseLost):  # somebody has just begun to drive it
-            ended = driver.store.revise(number, lambda s: cancelled(s, by, clock.now()), tries=1)
+            ended = driver.store.revise(number, lambda s: cancelled(s, by, driver.given()), tries=1)
             if ended is not None:
                 driver.tell(ended)
             return

@@ -6,17 +6,17 @@ from typing import Any, TypedDict
 
 from stepwell.errors import InvalidInput
 from stepwell.rules.budget import UNITS
-from stepwell.state.records import RunRow
+from stepwell.state.records import RunLimits
 
 
-class Raises(TypedDict, total=False):
-    """By how much the limits of a run are raised."""
+class LimitOptions(TypedDict, total=False):
+    """Limits of one run, or by how much they are raised; see `workflow.Limits`. None leaves one."""
 
-    max_turns: int
-    max_tool_calls: int
-    max_tokens: int
-    max_cost: Decimal | float | str
-    max_seconds: int
+    max_turns: int | None
+    max_tool_calls: int | None
+    max_tokens: int | None
+    max_cost: Decimal | float | str | None
+    max_seconds: int | None
 
 
 # More would not fit into the database, and no run comes near it.
@@ -46,11 +46,11 @@ def amounts(given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def raised_limits(run: RunRow, raises: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's limits after a raise; only those that are raised, of those it has."""
-    more = {name: amount for name, amount in amounts(raises).items() if amount}
-    return {
-        name: getattr(run, name) + amount
-        for name, amount in more.items()
-        if getattr(run, name) is not None
+def raised(limits: RunLimits, raises: Mapping[str, Any]) -> RunLimits:
+    """These limits after a raise; one that a run does not have stays as it is."""
+    more = {
+        name: getattr(limits, name) + amount
+        for name, amount in amounts(raises).items()
+        if getattr(limits, name) is not None
     }
+    return limits._replace(**more)

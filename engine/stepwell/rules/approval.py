@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -11,7 +10,8 @@ from stepwell.envelope import failure, success
 from stepwell.errors import ApprovalClosed, ArgumentsError, InvalidDecision
 from stepwell.machine import CallStatus, Trigger
 from stepwell.plain_json import canonical, clean, jsonable
-from stepwell.rules.change import Change, change, end
+from stepwell.rules.change import Cause, Change, Rows, change, end
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.records import Approval, ApprovalKind, ApprovalStatus, Call
 from stepwell.state.snapshot import Snapshot
 from stepwell.workflow import Workflow
@@ -58,7 +58,7 @@ def decide_approval(
     number: int,
     answer: Decision,
     by: str | None,
-    now: datetime,
+    given: Circumstances,
 ) -> Change:
     """What this answer changes: one decision, and the way on when it was the last one.
 
@@ -73,7 +73,7 @@ def decide_approval(
             f"Question {number} of run {snapshot.run.id} is no longer open: it is {status}.",
             f"See `stepwell show {snapshot.run.id}`.",
         )
-    if question.expires_at is not None and question.expires_at <= now:
+    if question.expires_at is not None and question.expires_at <= given.now:
         raise ApprovalClosed(
             f"Question {number} of run {snapshot.run.id} expired at {question.expires_at:%F %T}Z; "
             "it counts as denied.",
@@ -85,10 +85,10 @@ def decide_approval(
         decided = [_decide_doubt(snapshot, question, call, answer)]
     else:
         decided = _decide(workflow, snapshot, question, call, answer)
-    return _decided(snapshot, decided, by, now, answer.reason)
+    return _decided(snapshot, decided, by, given, answer.reason)
 
 
-def expire(snapshot: Snapshot, now: datetime) -> Change | None:
+def expire(snapshot: Snapshot, given: Circumstances) -> Change | None:
     """What the passing of time decides: questions whose time is over count as denied."""
     over = [
         (
@@ -98,21 +98,21 @@ def expire(snapshot: Snapshot, now: datetime) -> Change | None:
         for question in snapshot.approvals.values()
         if question.status is ApprovalStatus.PENDING
         and question.expires_at is not None
-        and question.expires_at <= now
+        and question.expires_at <= given.now
     ]
-    return _decided(snapshot, over, None, now, None) if over else None
+    return _decided(snapshot, over, None, given, None) if over else None
 
 
 def _decided(
     snapshot: Snapshot,
     decided: Iterable[tuple[Approval, Call]],
     by: str | None,
-    now: datetime,
+    given: Circumstances,
     reason: str | None,
 ) -> Change:
     seq = snapshot.run.seq + 1
     approvals = [
-        replace(a, decided_at=now, decided_seq=seq, decided_by=by, reason=reason)
+        replace(a, decided_at=given.now, decided_seq=seq, decided_by=by, reason=reason)
         for a, _ in decided
     ]
     closed = {approval.number for approval in approvals}
@@ -125,11 +125,10 @@ def _decided(
     return change(
         snapshot,
         Trigger.DECISION if pending else Trigger.DECIDED,
-        now,
-        by=by,
-        calls=[call for _, call in decided],
-        approvals=approvals,
-        columns={"not_before": min(deadlines, default=None)},
+        given,
+        {"not_before": min(deadlines, default=None)},
+        rows=Rows(calls=[call for _, call in decided], approvals=approvals),
+        cause=Cause(by=by),
     )
 
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import ROUND_FLOOR, Decimal
 
 from stepwell.messages import Message
-from stepwell.state.call_terms import Today
+from stepwell.state.circumstances import Circumstances, Today
 from stepwell.state.records import Fault, RunRow
 from stepwell.state.snapshot import Snapshot
 from stepwell.workflow import Limits
@@ -43,61 +42,62 @@ class Reservation:
 
 def turns_left(run: RunRow) -> int:
     """Model calls that may still be made."""
-    return max(0, run.max_turns - run.used.turns)
+    return max(0, run.limits.max_turns - run.used.turns)
 
 
 def tool_calls_left(run: RunRow) -> int:
     """Tool calls that the model may still ask for."""
-    return max(0, run.max_tool_calls - run.used.tool_calls)
+    return max(0, run.limits.max_tool_calls - run.used.tool_calls)
 
 
-def reserve(run: RunRow, snapshot: Snapshot, more: Sequence[Message] = ()) -> Reservation | Fault:
+def reserve(
+    run: RunRow, snapshot: Snapshot, given: Circumstances, more: Sequence[Message] = ()
+) -> Reservation | Fault:
     """What the next model call may use; or the limit that it would not keep, and why.
 
     Args:
         run: its limits and what was used.
         snapshot: the rest of the run.
+        given: the terms of the call.
         more: messages that the request will hold beside the snapshot's.
     """
     if turns_left(run) == 0:
         return Fault(type="max_turns", message=reached("max_turns", run))
-    wanted = snapshot.offer.max_output if snapshot.offer else None
-    if not is_metered(run, snapshot):
+    wanted = given.terms.max_output if given.terms else None
+    if not is_metered(run, given):
         return Reservation(wanted)
-    overhead = snapshot.offer.overhead if snapshot.offer else 0
-    read = snapshot.shown.tokens(overhead, more)
+    read = snapshot.shown.tokens(given.overhead, more)
     output = min(wanted or LONGEST_REPLY, LONGEST_REPLY)
     least = min(output, SHORTEST_REPLY)
-    if run.max_tokens is not None:
-        output = min(output, run.max_tokens - run.used.tokens - read)
+    if run.limits.max_tokens is not None:
+        output = min(output, run.limits.max_tokens - run.used.tokens - read)
         if output < least:
             return _too_much("max_tokens", run, f"the next call takes {read + least:,} or more")
-    return _affordable(run, snapshot, read, output, least)
+    return _affordable(run, given, read, output, least)
 
 
-def is_metered(run: RunRow, snapshot: Snapshot) -> bool:
+def is_metered(run: RunRow, given: Circumstances) -> bool:
     """Whether anything limits what the run's model calls take, beside their number."""
-    per_day = snapshot.offer is not None and snapshot.offer.is_metered
-    return per_day or run.max_tokens is not None or run.max_cost is not None
+    per_day = given.terms is not None and given.terms.is_metered
+    return per_day or run.limits.max_tokens is not None or run.limits.max_cost is not None
 
 
 def _affordable(
-    run: RunRow, snapshot: Snapshot, read: int, output: int, least: int
+    run: RunRow, given: Circumstances, read: int, output: int, least: int
 ) -> Reservation | Fault:
     """As many tokens as the run can still pay for, up to `output`."""
 
     def cost(written: int) -> Decimal | None:
-        offer = snapshot.offer
-        return offer.cost(run.state, read, written) if offer else None
+        return given.terms.cost(run.state, read, written) if given.terms else None
 
     reading, whole = cost(0), cost(output)
-    is_limited = run.max_cost is not None or (snapshot.offer and snapshot.offer.is_metered)
+    is_limited = run.limits.max_cost is not None or (given.terms and given.terms.is_metered)
     if is_limited and (reading is None or whole is None):
-        return _not_known(f"the price of {_model(run, snapshot)} is not")
-    if run.max_cost is not None and run.used.cost is None:
+        return _not_known(f"the price of {_model(run, given)} is not")
+    if run.limits.max_cost is not None and run.used.cost is None:
         return _not_known("what the run has spent is not")
-    if run.max_cost is not None:
-        left = run.max_cost - (run.used.cost or 0)
+    if run.limits.max_cost is not None:
+        left = run.limits.max_cost - (run.used.cost or 0)
         reading, whole = reading or Decimal(0), whole or Decimal(0)
         if whole > left:
             share = (left - reading) / (whole - reading) if whole > reading else Decimal(-1)
@@ -107,8 +107,8 @@ def _affordable(
     return Reservation(output, read + output, cost(output) or Decimal(0))
 
 
-def _model(run: RunRow, snapshot: Snapshot) -> str:
-    name = snapshot.offer.name if snapshot.offer else None
+def _model(run: RunRow, given: Circumstances) -> str:
+    name = given.terms.name if given.terms else None
     return name or run.model or "its model"
 
 
@@ -118,20 +118,20 @@ def _not_known(what: str) -> Fault:
     return Fault(type="unknown_price", message=text)
 
 
-def out_of_time(snapshot: Snapshot, now: datetime) -> Fault | None:
+def out_of_time(snapshot: Snapshot, given: Circumstances) -> Fault | None:
     """Why a run may not go on, if it was driven for as long as it may."""
     run = snapshot.run
-    if run.max_seconds is None or active_ms(snapshot, now) < run.max_seconds * 1000:
+    if run.limits.max_seconds is None or active_ms(snapshot, given) < run.limits.max_seconds * 1000:
         return None
     return Fault(type="max_seconds", message=reached("max_seconds", run))
 
 
-def active_ms(snapshot: Snapshot, now: datetime) -> int:
+def active_ms(snapshot: Snapshot, given: Circumstances) -> int:
     """How long a run was driven, with the time since its last transition by its present driver."""
-    run, since = snapshot.run, snapshot.driven_since
+    run, since = snapshot.run, given.driven_since
     if run.owner is None or since is None:
         return run.active_ms
-    passed = now - max(since, run.updated_at)
+    passed = given.now - max(since, run.updated_at)
     return run.active_ms + max(0, round(passed.total_seconds() * 1000))
 
 
@@ -159,7 +159,7 @@ def reached(limit: str, run: RunRow) -> str:
         limit: a name of `UNITS`.
         run: the run that reached it.
     """
-    many = getattr(run, limit)
+    many = getattr(run.limits, limit)
     unit = UNITS[limit]
     amount = _usd(many) if unit == "USD" else f"{many} {unit}{_s(many)}"
     return f"Stopped unfinished: the limit of {amount} ({limit}) was reached."

@@ -11,13 +11,14 @@ from stepwell.messages import ToolCall
 from stepwell.plain_json import clean, dumps
 from stepwell.rules.approval import digest
 from stepwell.rules.budget import reached
-from stepwell.rules.change import Change, change, end
+from stepwell.rules.change import Cause, Change, Rows, change, end
 from stepwell.rules.triage import Triage, triage
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.records import Approval, ApprovalKind, Call, Fault
 from stepwell.state.snapshot import Snapshot, is_repeated
 from stepwell.tools.arguments import parse
 from stepwell.tools.context import DidNotHappen, Finding, NotKnown
-from stepwell.workflow import Agent, Workflow
+from stepwell.workflow import Workflow
 
 LIMIT = "max_tool_calls"
 # What one batch may show the model in all: three big results together must not fill a window.
@@ -103,17 +104,19 @@ def start(snapshot: Snapshot, calls: Iterable[Call]) -> list[Call]:
     ]
 
 
-def fill(workflow: Workflow, snapshot: Snapshot, batch: Iterable[Call]) -> dict[int, Call]:
+def fill(
+    workflow: Workflow, snapshot: Snapshot, given: Circumstances, batch: Iterable[Call]
+) -> dict[int, Call]:
     """The calls that change when a batch's free slots are used: ended without running, started."""
-    found = triage(workflow, snapshot, batch)
-    changed = [*found.closed, *start(snapshot, found.start[: found.free(workflow, snapshot)])]
+    found = triage(workflow, snapshot, given, batch)
+    changed = [*found.closed, *start(snapshot, found.start[: found.free(workflow, given)])]
     return {call.number: call for call in changed}
 
 
 def settle(
     workflow: Workflow,
     snapshot: Snapshot,
-    now: datetime,
+    given: Circumstances,
     ended: Sequence[Call] = (),
     notes: tuple[str, ...] = (),
 ) -> Change:
@@ -121,20 +124,26 @@ def settle(
     changed = {call.number: call for call in ended}
     batch = snapshot.batch | changed
     if not _have_ended(batch):
-        changed |= fill(workflow, snapshot, batch.values())
+        changed |= fill(workflow, snapshot, given, batch.values())
         batch |= changed
-    rows = list(changed.values())
+    lines = list(changed.values())
     if not _have_ended(batch):
-        return change(snapshot, Trigger.CALL_FINISHED, now, calls=rows, notes=notes)
+        return change(snapshot, Trigger.CALL_FINISHED, given, rows=Rows(calls=lines, notes=notes))
     told, stuck = _told_of_repeats(workflow, snapshot, batch)
-    rows = list((changed | told).values())
+    rows = Rows(calls=list((changed | told).values()), notes=notes)
     fault = stuck
     if any(_over_limit(call) for call in batch.values()):
         fault = Fault(type=LIMIT, message=reached(LIMIT, snapshot.run))
     if fault is None:
-        return change(snapshot, Trigger.RESULTS_READY, now, calls=rows, notes=notes)
-    columns = {"answer": fault.message}
-    return change(snapshot, Trigger.CAP, now, calls=rows, notes=notes, error=fault, columns=columns)
+        return change(snapshot, Trigger.RESULTS_READY, given, rows=rows)
+    return change(
+        snapshot,
+        Trigger.CAP,
+        given,
+        {"answer": fault.message},
+        rows=rows,
+        cause=Cause(error=fault),
+    )
 
 
 def _have_ended(batch: Mapping[int, Call]) -> bool:
@@ -149,7 +158,7 @@ def _told_of_repeats(
     Polling is allowed: a result that changes is no repetition. A pipeline's plan is code, which
     reads no hint and may ask as often as it likes.
     """
-    if not isinstance(workflow, Agent):
+    if not workflow.takes_messages:
         return {}, None
     ended, most = tuple(batch.values()), workflow.limits.max_repeats
     repeats = snapshot.repeats  # it counts this batch already, if no call of it could be run
@@ -196,30 +205,38 @@ def finish(
 
 
 def reconciled(
-    workflow: Workflow, snapshot: Snapshot, call: Call, finding: Finding, now: datetime
+    workflow: Workflow, snapshot: Snapshot, call: Call, finding: Finding, given: Circumstances
 ) -> Change:
     """What a tool found out about a call whose outcome was lost: the way on, or to a person."""
-    if isinstance(finding, DidNotHappen) and (snapshot.stopping or call.masked):
+    if isinstance(finding, DidNotHappen) and (given.stopping or call.masked):
         again = call._replace(status=CallStatus.WAITING, fence=None)
-        return change(snapshot, Trigger.CALL_FINISHED, now, calls=[again])
+        return change(snapshot, Trigger.CALL_FINISHED, given, rows=Rows(calls=[again]))
     if isinstance(finding, DidNotHappen):
-        return change(snapshot, Trigger.START_CALLS, now, calls=start(snapshot, [call]))
+        return change(
+            snapshot, Trigger.START_CALLS, given, rows=Rows(calls=start(snapshot, [call]))
+        )
     if isinstance(finding, NotKnown):
         seq = snapshot.run.seq + 1
         doubted = call._replace(status=CallStatus.IN_DOUBT, reconciled_seq=seq)
         text = f"{call.tool} could not find out what became of its call. {finding.reason}"
         fault = Fault(type="not_reconciled", message=text.rstrip())
-        return change(snapshot, Trigger.CALL_FINISHED, now, calls=[doubted], error=fault)
+        return change(
+            snapshot,
+            Trigger.CALL_FINISHED,
+            given,
+            rows=Rows(calls=[doubted]),
+            cause=Cause(error=fault),
+        )
     outcome = success(finding.result) | {"reconciled": True}  # found out, not returned
     limit = workflow.toolbox[call.tool].max_result
     ended = finish(snapshot, call, CallStatus.OK, outcome, call.ms or 0, limit)
-    return settle(workflow, snapshot, now, [ended])
+    return settle(workflow, snapshot, given, [ended])
 
 
-def ask(workflow: Workflow, snapshot: Snapshot, found: Triage, now: datetime) -> Change:
+def ask(workflow: Workflow, snapshot: Snapshot, found: Triage, given: Circumstances) -> Change:
     """Ask a person about everything in the batch that needs one."""
     seq = snapshot.run.seq + 1
-    expires_at = now + workflow.approvals.expire_after
+    expires_at = given.now + workflow.approvals.expire_after
     doubted = [call._replace(status=CallStatus.IN_DOUBT) for call in found.doubt]
     questions: list[tuple[Call, ApprovalKind, datetime | None]] = [
         (call, ApprovalKind.APPROVAL, expires_at) for call in found.ask
@@ -232,7 +249,7 @@ def ask(workflow: Workflow, snapshot: Snapshot, found: Triage, now: datetime) ->
             call=call.number,
             kind=kind,
             digest=digest(call.tool, call.effective),
-            asked_at=now,
+            asked_at=given.now,
             asked_seq=seq,
             expires_at=until,
         )
@@ -241,8 +258,7 @@ def ask(workflow: Workflow, snapshot: Snapshot, found: Triage, now: datetime) ->
     return change(
         snapshot,
         Trigger.ASK,
-        now,
-        calls=doubted,
-        approvals=approvals,
-        columns={"not_before": expires_at if found.ask else None},
+        given,
+        {"not_before": expires_at if found.ask else None},
+        rows=Rows(calls=doubted, approvals=approvals),
     )

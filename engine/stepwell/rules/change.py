@@ -1,10 +1,8 @@
 """Pure: one transition with everything that is committed together."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from decimal import Decimal
-from types import MappingProxyType
 from typing import Any
 
 from stepwell.envelope import Envelope, failure
@@ -12,40 +10,68 @@ from stepwell.machine import KEEPS_ATTEMPT, LIVE, CallStatus, State, Trigger, de
 from stepwell.messages import Message, Usage, UserMessage
 from stepwell.plain_json import clean
 from stepwell.rules.budget import active_ms, is_metered, reserve
-from stepwell.state.records import Approval, ApprovalStatus, Call, Fault, RunRow, StoredMessage
+from stepwell.state.circumstances import Circumstances
+from stepwell.state.records import (
+    Approval,
+    ApprovalStatus,
+    Call,
+    Fault,
+    RunColumns,
+    RunRow,
+    StoredMessage,
+)
 from stepwell.state.snapshot import Snapshot
 from stepwell.state.transcript import tool_messages
 
 _ASKS_A_MODEL = frozenset({State.AWAITING_MODEL, State.SUMMARISING})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """The rows that a transition adds to its run, and the calls and approvals that it updates.
+
+    Attributes:
+        messages, calls, approvals, notes: in order.
+        shortened: numbers of calls whose results the model is shown cut from now on.
+        delivered: numbers of the inbox's entries that this transition takes.
+    """
+
+    messages: Sequence[StoredMessage] = ()
+    calls: Sequence[Call] = ()
+    approvals: Sequence[Approval] = ()
+    notes: Sequence[str] = ()
+    shortened: Sequence[int] = ()
+    delivered: Sequence[int] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """What led to a transition.
+
+    Attributes:
+        by: the person who caused it; None for a driver.
+        error: why the run is retried, stopped or capped, or what failed on the way.
+        usage, model: of the model call that led here.
+    """
+
+    by: str | None = None
+    error: Fault | None = None
+    usage: Usage | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change(Rows, Cause):
     """What one transition writes, in one transaction or not at all.
 
     Attributes:
         before: the run as it was; its `fence` and `seq` must still hold in the database.
         run: the run as it will be.
-        by: the person who caused it; None for a driver.
-        messages, calls, approvals, notes: rows to add, and calls and approvals to update.
-        shortened: numbers of calls whose results the model is shown cut from now on.
-        delivered: numbers of the inbox's entries that this transition takes.
-        usage, model: of the model call that led here.
     """
 
     before: RunRow | None
     run: RunRow
     trigger: Trigger
-    by: str | None = None
-    messages: tuple[StoredMessage, ...] = ()
-    calls: tuple[Call, ...] = ()
-    approvals: tuple[Approval, ...] = ()
-    notes: tuple[str, ...] = ()
-    shortened: tuple[int, ...] = ()
-    delivered: tuple[int, ...] = ()
-    usage: Usage | None = None
-    model: str | None = None
-    error: Fault | None = None
 
     def apply(self, snapshot: Snapshot) -> None:
         """Take its rows into the snapshot that it was made from, once they are committed."""
@@ -64,149 +90,127 @@ class Change:
 WHOLE = frozenset({Trigger.REQUEST_TOOLS, Trigger.ANSWER, Trigger.CONTINUE_TURN})
 
 
+_NO_ROWS = Rows()
+_NO_CAUSE = Cause()
+
+
 def change(
     snapshot: Snapshot,
     trigger: Trigger,
-    now: datetime,
+    given: Circumstances,
+    columns: RunColumns | None = None,
     *,
-    by: str | None = None,
-    messages: Sequence[StoredMessage] = (),
-    calls: Sequence[Call] = (),
-    approvals: Sequence[Approval] = (),
-    notes: Sequence[str] = (),
-    shortened: Sequence[int] = (),
-    usage: Usage | None = None,
-    model: str | None = None,
-    error: Fault | None = None,
-    columns: Mapping[str, Any] = MappingProxyType({}),
+    rows: Rows = _NO_ROWS,
+    cause: Cause = _NO_CAUSE,
 ) -> Change:
-    """The change that `trigger` makes to this run; `columns` are the run's own particular to it.
+    """The change that `trigger` makes to this run.
 
     What every transition does to a run is decided here and nowhere else.
+
+    Args:
+        snapshot: the run.
+        trigger: a row of the table of transitions.
+        given: the time, and what else the driver knows.
+        columns: the run's own that this transition sets.
+        rows: what it adds and updates.
+        cause: what led to it.
 
     Raises:
         IllegalTransition: the run's state does not allow it.
     """
-    before = snapshot.run
+    before, own = snapshot.run, columns or {}
     state = destination(before.state, trigger)
-    after = _usual(before, state, trigger, now) | {"error": error} | dict(columns)
-    if after.get("model", before.model) != before.model:
-        after["window"] = None  # what the other model has refused says nothing of this one
-    spent, limit = after.get("used", before.used).turns, after.get("max_turns", before.max_turns)
-    after["reserved_turns"] = 1 if state in _ASKS_A_MODEL and spent < limit else 0
-    if "fence" not in columns:  # else its driver is gone, nobody knows since when
-        after["active_ms"] = active_ms(snapshot, now)
-    run = before._replace(**after)
-    if "reserved_cost" not in columns and is_metered(run, snapshot):
-        run = _reserving(run, snapshot, messages, calls)
+    run = _moved(before, state, trigger, given, cause.error)._replace(**own)
+    if run.model != before.model:
+        run = run._replace(window=None)  # a refusal of the other model says nothing about this one
+    asks = state in _ASKS_A_MODEL and run.used.turns < run.limits.max_turns
+    # Without its driver, the time since the last transition is not known.
+    active = before.active_ms if "fence" in own else active_ms(snapshot, given)
+    run = run._replace(reserved_turns=int(asks), active_ms=active)
+    if "reserved_cost" not in own and is_metered(run, given):
+        run = _reserving(run, snapshot, given, rows)
     return Change(
         before=before,
         run=run,
         trigger=trigger,
-        by=clean(by),
-        messages=tuple(messages),
-        calls=tuple(calls),
-        approvals=tuple(approvals),
-        notes=tuple(notes),
-        shortened=tuple(shortened),
-        usage=usage,
-        model=model,
-        error=error,
+        **vars(rows),
+        **(vars(cause) | {"by": clean(cause.by)}),
     )
 
 
-def _usual(before: RunRow, state: State, trigger: Trigger, now: datetime) -> dict[str, Any]:
-    """What becomes of a run's columns whenever it comes to `state`."""
-    live = state in LIVE
-    usual: dict[str, Any] = {
-        "state": state,
-        "seq": before.seq + 1,
-        "updated_at": max(now, before.updated_at),
-        "attempt": before.attempt if trigger in KEEPS_ATTEMPT else 1,
-        "not_before": None,
-        "reserved_tokens": 0,
-        "reserved_cost": Decimal(0),
-        "finished_at": None if live else now,
-    }
-    if live:
-        usual["answer"] = None
-    if not live or state is State.AWAITING_APPROVAL:
-        usual |= {"owner": None, "lease_until": None, "cancel_requested": None}
-    return usual
-
-
-def _reserving(
-    run: RunRow, snapshot: Snapshot, messages: Sequence[StoredMessage], calls: Sequence[Call]
+def _moved(
+    before: RunRow, state: State, trigger: Trigger, given: Circumstances, error: Fault | None
 ) -> RunRow:
+    """A run in its next state: what changes in its columns whatever the transition."""
+    live = state in LIVE
+    run = before._replace(
+        state=state,
+        seq=before.seq + 1,
+        updated_at=max(given.now, before.updated_at),
+        attempt=before.attempt if trigger in KEEPS_ATTEMPT else 1,
+        not_before=None,
+        reserved_tokens=0,
+        reserved_cost=Decimal(0),
+        answer=None if live else before.answer,
+        error=error,
+        finished_at=None if live else given.now,
+    )
+    if live and state is not State.AWAITING_APPROVAL:
+        return run
+    return run._replace(owner=None, lease_until=None, cancel_requested=None)
+
+
+def _reserving(run: RunRow, snapshot: Snapshot, given: Circumstances, rows: Rows) -> RunRow:
     """The run with what its next model call may use, if one follows."""
     if run.state not in _ASKS_A_MODEL:
         return run
-    coming: list[Message] = [UserMessage(message.text) for message in messages]
+    coming: list[Message] = [UserMessage(message.text) for message in rows.messages]
     if snapshot.run.state is State.DISPATCHING:
-        batch = (snapshot.batch | {call.number: call for call in calls}).values()
+        batch = (snapshot.batch | {call.number: call for call in rows.calls}).values()
         coming += tool_messages((c.provider_id, c.tool, c.outcome or {}) for c in batch)
-    found = reserve(run, snapshot, coming)
+    found = reserve(run, snapshot, given, coming)
     if isinstance(found, Fault):  # no call follows
         return run
     return run._replace(reserved_tokens=found.tokens, reserved_cost=found.cost)
 
 
 def cap(
-    snapshot: Snapshot,
-    now: datetime,
-    reason: Fault,
-    *,
-    usage: Usage | None = None,
-    model: str | None = None,
-    columns: Mapping[str, Any] = MappingProxyType({}),
+    snapshot: Snapshot, given: Circumstances, cause: Cause, columns: RunColumns | None = None
 ) -> Change:
-    """A limit is reached: the run can be topped up."""
-    answer = {"answer": reason.message}
-    return stop(
-        snapshot, Trigger.CAP, now, reason, usage=usage, model=model, columns=answer | dict(columns)
-    )
+    """A limit is reached, as the cause's error says: the run can be topped up."""
+    answer = cause.error.message if cause.error else None
+    own: RunColumns = {"answer": answer, **(columns or {})}
+    return stop(snapshot, Trigger.CAP, given, cause, own)
 
 
 def stop(
     snapshot: Snapshot,
     trigger: Trigger,
-    now: datetime,
-    reason: Fault,
+    given: Circumstances,
+    cause: Cause,
+    columns: RunColumns | None = None,
     *,
-    by: str | None = None,
-    usage: Usage | None = None,
-    model: str | None = None,
-    columns: Mapping[str, Any] = MappingProxyType({}),
     not_begun: Collection[int] = (),
 ) -> Change:
     """End a run before its answer: open calls are closed with the reason, questions withdrawn.
 
-    A call that had started and whose outcome never arrived is closed as `unknown`, but for those
-    that are known to be `not_begun`, though they were recorded as running.
+    A started call whose outcome never arrived is closed as `unknown`, except those recorded as
+    running that are known to be `not_begun`.
     """
     seq = snapshot.run.seq + 1
+    reason = cause.error or Fault(type=trigger.value, message="The run was stopped.")
     closed = [
         _closed(call, reason, seq, begun=number not in not_begun)
         for number, call in snapshot.batch.items()
         if not call.status.final
     ]
     withdrawn = [
-        replace(question, status=ApprovalStatus.WITHDRAWN, decided_at=now, decided_seq=seq)
+        replace(question, status=ApprovalStatus.WITHDRAWN, decided_at=given.now, decided_seq=seq)
         for question in snapshot.approvals.values()
         if question.status is ApprovalStatus.PENDING
     ]
-    return change(
-        snapshot,
-        trigger,
-        now,
-        by=by,
-        calls=closed,
-        approvals=withdrawn,
-        usage=usage,
-        model=model,
-        error=reason,
-        columns=columns,
-    )
+    rows = Rows(calls=closed, approvals=withdrawn)
+    return change(snapshot, trigger, given, columns, rows=rows, cause=cause)
 
 
 def _closed(call: Call, reason: Fault, seq: int, *, begun: bool) -> Call:

@@ -9,11 +9,10 @@ from stepwell.errors import PlanFailed, ProviderError
 from stepwell.machine import LIVE, CallStatus, State, Trigger
 from stepwell.messages import Message, Reply, Request, UserMessage
 from stepwell.pipeline import Answer, Ask, Pipeline
-from stepwell.retry import RetryPolicy
 from stepwell.rules.approval import expire
 from stepwell.rules.budget import Reservation, out_of_time, over_today, reserve, turns_left
 from stepwell.rules.calls import ask, finish, reconciled, settle, start
-from stepwell.rules.change import Change, cap, change, stop
+from stepwell.rules.change import Cause, Change, Rows, cap, change, stop
 from stepwell.rules.delivery import deliver
 from stepwell.rules.plan import next_step, planned_answer, planned_call, step_replied
 from stepwell.rules.recovery import cancel
@@ -29,7 +28,8 @@ from stepwell.rules.summary import (
 from stepwell.rules.summary import request as summary_request
 from stepwell.rules.triage import triage
 from stepwell.rules.turn import faulted, replied
-from stepwell.state.records import Call, Fault, RunRow
+from stepwell.state.circumstances import Circumstances
+from stepwell.state.records import Call, Fault, RunColumns, RunRow
 from stepwell.state.snapshot import Snapshot
 from stepwell.tools.context import Finding
 from stepwell.workflow import Agent, Workflow, model_name
@@ -124,7 +124,7 @@ class Reconciled:
 Outcome = Replied | Faulted | CallEnded | Reconciled
 
 
-def decide(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
+def decide(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> Command:
     """The one thing that this run needs next."""
     run = snapshot.run
     if run.state not in LIVE:
@@ -132,44 +132,46 @@ def decide(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
     if run.cancel_requested is not None:
         # what the last record marked as running is begun only by the next command
         fresh = [c.number for c in snapshot.batch.values() if c.is_marked_by(run.fence, run.seq)]
-        ended = cancel(snapshot, run.cancel_requested, now, not_begun=fresh)
+        ended = cancel(snapshot, run.cancel_requested, given, not_begun=fresh)
         if ended is not None:
             return Record(ended)
     if run.state is State.AWAITING_APPROVAL:
-        expired = expire(snapshot, now)
+        expired = expire(snapshot, given)
         return Record(expired) if expired else Wait(run.not_before)
-    if run.not_before is not None and run.not_before > now:
+    if run.not_before is not None and run.not_before > given.now:
         return Wait(run.not_before)
     if run.state is State.DISPATCHING:
-        return _dispatching(workflow, snapshot, now)
+        return _dispatching(workflow, snapshot, given)
     if run.state is State.SUMMARISING:
-        return _summarising(workflow, snapshot, now)
-    return _awaiting_model(workflow, snapshot, now)
+        return _summarising(workflow, snapshot, given)
+    return _awaiting_model(workflow, snapshot, given)
 
 
-def _awaiting_model(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
-    delivered = deliver(workflow, snapshot, now)
+def _awaiting_model(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> Command:
+    delivered = deliver(workflow, snapshot, given)
     if delivered is not None:
         return Record(delivered)
-    if isinstance(workflow, Pipeline):
-        return _planned(workflow, snapshot, now)
-    if isinstance(workflow, Agent):
-        return _ask_model(workflow, snapshot, now)
-    raise TypeError(f"{type(workflow).__name__} is no kind of workflow that can be run.")
+    match workflow:
+        case Pipeline():
+            return _planned(workflow, snapshot, given)
+        case Agent():
+            return _ask_model(workflow, snapshot, given)
+        case _:
+            raise TypeError(f"{type(workflow).__name__} is not a workflow that can be run.")
 
 
 def _ask_model(
-    workflow: Agent | Pipeline, snapshot: Snapshot, now: datetime, prompt: Ask | None = None
+    workflow: Workflow, snapshot: Snapshot, given: Circumstances, prompt: Ask | None = None
 ) -> Command:
     run = snapshot.run
     more = [UserMessage(prompt.prompt)] if prompt else []
-    kept = _within_limits(workflow, snapshot, now, more)
+    kept = _within_limits(workflow, snapshot, given, more)
     if isinstance(kept, Fault):
-        return Record(cap(snapshot, now, kept))
-    if isinstance(workflow, Agent) and overflows(workflow, snapshot):
-        return Record(change(snapshot, Trigger.OVERFLOW, now))
+        return Record(cap(snapshot, given, Cause(error=kept)))
+    if workflow.summarising and overflows(workflow, snapshot, given):
+        return Record(change(snapshot, Trigger.OVERFLOW, given))
     if not _is_reserved(run, kept):
-        return _reserve(snapshot, kept, now)
+        return _reserve(snapshot, kept, given)
     transcript: Sequence[Message] = snapshot.transcript
     tools = workflow.definitions
     if prompt is not None:
@@ -187,15 +189,15 @@ def _ask_model(
 
 
 def _within_limits(
-    workflow: Workflow, snapshot: Snapshot, now: datetime, more: Sequence[Message] = ()
+    workflow: Workflow, snapshot: Snapshot, given: Circumstances, more: Sequence[Message] = ()
 ) -> Reservation | Fault:
     """What the next model call may use; or the limit that forbids it."""
     run = snapshot.run
-    late = out_of_time(snapshot, now)
-    kept = reserve(run, snapshot, more)
-    if late is not None or isinstance(kept, Fault) or snapshot.today is None:
+    late = out_of_time(snapshot, given)
+    kept = reserve(run, snapshot, given, more)
+    if late is not None or isinstance(kept, Fault) or given.today is None:
         return late or kept
-    return over_today(run, workflow.limits, snapshot.today, kept.cost) or kept
+    return over_today(run, workflow.limits, given.today, kept.cost) or kept
 
 
 def _is_reserved(run: RunRow, kept: Reservation) -> bool:
@@ -207,84 +209,82 @@ def _is_reserved(run: RunRow, kept: Reservation) -> bool:
     return kept.tokens <= run.reserved_tokens and kept.cost <= run.reserved_cost
 
 
-def _reserve(snapshot: Snapshot, kept: Reservation, now: datetime) -> Record:
-    columns = {"reserved_tokens": kept.tokens, "reserved_cost": kept.cost}
-    return Record(change(snapshot, Trigger.RESERVE, now, columns=columns))
+def _reserve(snapshot: Snapshot, kept: Reservation, given: Circumstances) -> Record:
+    columns: RunColumns = {"reserved_tokens": kept.tokens, "reserved_cost": kept.cost}
+    return Record(change(snapshot, Trigger.RESERVE, given, columns))
 
 
-def _summarising(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
-    if not isinstance(workflow, Agent):  # it was an agent when this began
-        return Record(change(snapshot, Trigger.SUMMARY_SKIPPED, now))
+def _summarising(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> Command:
+    if workflow.summarising is None:  # it was an agent when this began
+        return Record(change(snapshot, Trigger.SUMMARY_SKIPPED, given))
     found = cut(workflow, snapshot)
-    kept = _within_limits(workflow, snapshot, now)
+    kept = _within_limits(workflow, snapshot, given)
     last = turns_left(snapshot.run) < 2  # noqa: PLR2004 - one for the summary, one to go on with
     if found is None or last or isinstance(kept, Fault):
-        return Record(skip(workflow, snapshot, now))
+        return Record(skip(workflow, snapshot, given))
     if not _is_reserved(snapshot.run, kept):
-        return _reserve(snapshot, kept, now)
-    asked = summary_request(workflow, snapshot, found, kept.output)
+        return _reserve(snapshot, kept, given)
+    asked = summary_request(workflow, snapshot, given, found, kept.output)
     return AskModel(asked, model_name(workflow.summarising.model), is_aside=True)
 
 
-def _planned(pipeline: Pipeline, snapshot: Snapshot, now: datetime) -> Command:
+def _planned(pipeline: Pipeline, snapshot: Snapshot, given: Circumstances) -> Command:
     try:
         step = next_step(pipeline, snapshot.transcript)
         if isinstance(step, Answer):
-            return Record(planned_answer(snapshot, step, now))
+            return Record(planned_answer(snapshot, step, given))
         if isinstance(step, Ask):
-            return _ask_model(pipeline, snapshot, now, step)
-        return Record(planned_call(pipeline, snapshot, step, now))
+            return _ask_model(pipeline, snapshot, given, step)
+        return Record(planned_call(pipeline, snapshot, step, given))
     except PlanFailed as failed:
         reason = Fault(type=failed.type, message=str(failed))
-        return Record(stop(snapshot, Trigger.FAIL, now, reason))
+        return Record(stop(snapshot, Trigger.FAIL, given, Cause(error=reason)))
 
 
-def _dispatching(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Command:
-    found = triage(workflow, snapshot, snapshot.batch.values())
-    free = found.free(workflow, snapshot)
+def _dispatching(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> Command:
+    found = triage(workflow, snapshot, given, snapshot.batch.values())
+    free = found.free(workflow, given)
     if found.closed:
-        return Record(settle(workflow, snapshot, now))
+        return Record(settle(workflow, snapshot, given))
     if found.start and free > 0:
         started = start(snapshot, found.start[:free])
-        return Record(change(snapshot, Trigger.START_CALLS, now, calls=started))
+        return Record(change(snapshot, Trigger.START_CALLS, given, rows=Rows(calls=started)))
     if found.running:
         return RunCalls(tuple(found.running))
     if found.reconcile:
         return Reconcile(tuple(found.reconcile))
     if found.ask or found.doubt:
-        return Record(ask(workflow, snapshot, found, now))
-    return Record(settle(workflow, snapshot, now))
+        return Record(ask(workflow, snapshot, found, given))
+    return Record(settle(workflow, snapshot, given))
 
 
 def conclude(
     workflow: Workflow,
     snapshot: Snapshot,
     outcome: Outcome,
-    now: datetime,
-    policy: RetryPolicy,
-    jitter: float,
+    given: Circumstances,
 ) -> Change:
     """What this outcome changes."""
-    if snapshot.run.state is State.SUMMARISING and isinstance(workflow, Agent):
+    if snapshot.run.state is State.SUMMARISING:
         match outcome:
             case Replied(reply, model, _):
-                return summarised(workflow, snapshot, reply, model, now)
+                return summarised(workflow, snapshot, reply, model, given)
             case Faulted(error, model):
-                return not_summarised(workflow, snapshot, error, model, now, policy, jitter)
+                return not_summarised(workflow, snapshot, error, model, given)
     match outcome:
         case Replied(reply, model, provider) if isinstance(workflow, Pipeline):
-            return step_replied(workflow, snapshot, reply, model, provider, now)
+            return step_replied(workflow, snapshot, reply, model, provider, given)
         case Replied(reply, model, provider):
-            return replied(workflow, snapshot, reply, model, provider, now)
+            return replied(workflow, snapshot, reply, model, provider, given)
         case Faulted(error, model) if is_too_long(workflow, snapshot, error):
-            return too_long(snapshot, error, model, now)
+            return too_long(snapshot, error, model, given)
         case Faulted(error, model):
             fallback = workflow.fallback_after(snapshot.run.model)
-            return faulted(snapshot, error, model, now, policy, jitter, fallback)
+            return faulted(snapshot, error, model, given, fallback)
         case CallEnded(number, status, envelope, notes, ms):
             call = snapshot.batch[number]
             limit = workflow.toolbox[call.tool].max_result
             ended = finish(snapshot, call, status, envelope, ms, limit)
-            return settle(workflow, snapshot, now, [ended], notes)
+            return settle(workflow, snapshot, given, [ended], notes)
         case Reconciled(number, finding):
-            return reconciled(workflow, snapshot, snapshot.batch[number], finding, now)
+            return reconciled(workflow, snapshot, snapshot.batch[number], finding, given)

@@ -1,31 +1,26 @@
 """Pure: what of that which was sent to a run can be taken now, and what taking it changes."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-from datetime import datetime
-from types import MappingProxyType
-from typing import Any
-
 from stepwell.machine import State, Trigger
 from stepwell.messages import AssistantMessage
-from stepwell.rules.allowances import raised_limits
-from stepwell.rules.change import Change, change
+from stepwell.rules.allowances import raised
+from stepwell.rules.change import Cause, Change, Rows, change
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.inbox import InboxEntry, InboxKind
-from stepwell.state.records import Role, StoredMessage
+from stepwell.state.records import Role, RunLimits, StoredMessage
 from stepwell.state.snapshot import Snapshot
-from stepwell.workflow import Agent, Workflow
+from stepwell.workflow import Workflow
 
 
-def deliver(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Change | None:
+def deliver(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> Change | None:
     """What it changes that a run whose model is to be asked takes its inbox; None if it is empty.
 
     All calls have their results by then, so what is said comes after them.
     """
     entries = _deliverable(workflow, snapshot)
-    return _take(snapshot, Trigger.DELIVER, entries, now) if entries else None
+    return _take(snapshot, Trigger.DELIVER, entries, given) if entries else None
 
 
-def wake(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Change | None:
+def wake(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> Change | None:
     """What it changes that something was sent to a run that has ended; None where that waits.
 
     A message goes on with a conversation that is done, with the workflow's allowance of turns and
@@ -35,13 +30,13 @@ def wake(workflow: Workflow, snapshot: Snapshot, now: datetime) -> Change | None
     entries = _deliverable(workflow, snapshot)
     kinds = {entry.kind for entry in entries}
     if run.state is State.DONE and InboxKind.MESSAGE in kinds:
-        allowance = {
-            "max_turns": used.turns + limits.max_turns,
-            "max_tool_calls": used.tool_calls + limits.max_tool_calls,
-        }
-        return _take(snapshot, Trigger.FOLLOW_UP, entries, now, allowance)
+        allowed = run.limits._replace(
+            max_turns=used.turns + limits.max_turns,
+            max_tool_calls=used.tool_calls + limits.max_tool_calls,
+        )
+        return _take(snapshot, Trigger.FOLLOW_UP, entries, given, allowed)
     if run.state is State.CAPPED and InboxKind.TOP_UP in kinds:
-        return _take(snapshot, Trigger.TOP_UP, entries, now)
+        return _take(snapshot, Trigger.TOP_UP, entries, given)
     return None
 
 
@@ -52,7 +47,7 @@ def _deliverable(workflow: Workflow, snapshot: Snapshot) -> list[InboxEntry]:
     """
     is_over = snapshot.run.state is State.DONE
     paused = not is_over and isinstance(next(reversed(snapshot.transcript), None), AssistantMessage)
-    takes_messages = isinstance(workflow, Agent) and not paused
+    takes_messages = workflow.takes_messages and not paused
     return [e for e in snapshot.inbox if takes_messages or e.kind is InboxKind.TOP_UP]
 
 
@@ -60,8 +55,8 @@ def _take(
     snapshot: Snapshot,
     trigger: Trigger,
     entries: list[InboxEntry],
-    now: datetime,
-    limits: Mapping[str, int] = MappingProxyType({}),
+    given: Circumstances,
+    limits: RunLimits | None = None,
 ) -> Change:
     run = snapshot.run
     said = [entry.text or "" for entry in entries if entry.kind is InboxKind.MESSAGE]
@@ -69,9 +64,9 @@ def _take(
         StoredMessage(number=number, seq=run.seq + 1, role=Role.USER, text=text)
         for number, text in enumerate(said, snapshot.messages + 1)
     ]
-    columns: dict[str, Any] = dict(limits)
+    limits = limits or run.limits
     for entry in entries:
-        columns |= raised_limits(run._replace(**columns), entry.amounts)
+        limits = raised(limits, entry.amounts)
     who = ", ".join(dict.fromkeys(entry.by for entry in entries if entry.by)) or None
-    taken = change(snapshot, trigger, now, by=who, messages=messages, columns=columns)
-    return replace(taken, delivered=tuple(entry.number for entry in entries))
+    rows = Rows(messages=messages, delivered=tuple(e.number for e in entries))
+    return change(snapshot, trigger, given, {"limits": limits}, rows=rows, cause=Cause(by=who))

@@ -3,17 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal
-from typing import Any, TypedDict
+from typing import Any
 
 from stepwell.envelope import Envelope, failure, success
 from stepwell.errors import InvalidInput
 from stepwell.machine import CallStatus, State, Trigger
-from stepwell.pipeline import Pipeline
 from stepwell.plain_json import clean, jsonable
-from stepwell.rules.allowances import amounts
+from stepwell.rules.allowances import LimitOptions, amounts
 from stepwell.rules.approval import digest
-from stepwell.rules.budget import UNITS
 from stepwell.rules.change import Change, end
 from stepwell.state.records import Approval, ApprovalKind, Call, Role, RunRow, StoredMessage
 from stepwell.state.snapshot import Snapshot
@@ -22,27 +19,20 @@ from stepwell.workflow import Workflow
 INSTEAD = "The run was forked here, and the user said something else instead."
 
 
-class ForkOptions(TypedDict, total=False):
-    """How a fork differs from its original.
+class ForkOptions(LimitOptions, total=False):
+    """How a fork differs from its original; its limits replace the original's.
 
     Attributes:
         message: what the user says next. Calls that were open then have ended, without a result
             unless one is given.
         model: instead of the one that the original used.
         tool_results: by a call's id or number, what one returned that was open.
-        max_turns, max_tool_calls, max_tokens, max_cost, max_seconds: instead of the original's
-            limits; a fork has used nothing yet.
         by: who forks it.
     """
 
     message: str | None
     model: str | None
     tool_results: Mapping[str, Any] | None
-    max_turns: int | None
-    max_tool_calls: int | None
-    max_tokens: int | None
-    max_cost: Decimal | float | str | None
-    max_seconds: int | None
     by: str | None
 
 
@@ -105,7 +95,7 @@ def fork(
     approvals = _questions(past, found, now, workflow)
     said = [StoredMessage(number=past.messages + 1, seq=seq, role=Role.USER, text=message or "")]
     state = _state(past.run.state, is_told=message is not None, is_asked=bool(approvals))
-    asks_model = state is State.AWAITING_MODEL and run.max_turns > 0
+    asks_model = state is State.AWAITING_MODEL and run.limits.max_turns > 0
     return Change(
         before=None,
         run=run._replace(
@@ -132,7 +122,7 @@ def _message(workflow: Workflow, run: RunRow, options: ForkOptions) -> str | Non
         return None
     if not said.strip():
         raise InvalidInput("The message is empty.", "Say something, or leave it out.")
-    if isinstance(workflow, Pipeline):
+    if not workflow.takes_messages:
         raise InvalidInput(
             f"{workflow.name!r} is a pipeline: its plan reads no messages.",
             "Fork it without one, or start a run with another input.",
@@ -235,7 +225,6 @@ def _run(
     workflow: Workflow, origin: RunRow, id_: str, options: ForkOptions, now: datetime
 ) -> RunRow:
     """The new run: the original's name, user and limits, nothing used, and nobody's key."""
-    limits = {name: getattr(origin, name) for name in UNITS} | amounts(options)
     return RunRow(
         number=0,
         id=id_,
@@ -252,5 +241,5 @@ def _run(
         forked_seq=origin.seq,
         window=origin.window,
         overflow_at=origin.overflow_at,
-        **limits,
+        limits=origin.limits._replace(**amounts(options)),
     )

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 
 from stepwell.errors import PlanFailed
 from stepwell.machine import Trigger
@@ -12,8 +11,9 @@ from stepwell.pipeline import Answer, Ask, Call, Pipeline, Step, ToolResult
 from stepwell.plain_json import clean, jsonable
 from stepwell.rules.budget import tool_calls_left
 from stepwell.rules.calls import fill, request
-from stepwell.rules.change import Change, change
+from stepwell.rules.change import Change, Rows, change
 from stepwell.rules.turn import Turn
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.snapshot import Snapshot
 
 
@@ -58,7 +58,9 @@ def next_step(
     return said
 
 
-def planned_call(pipeline: Pipeline, snapshot: Snapshot, step: Call, now: datetime) -> Change:
+def planned_call(
+    pipeline: Pipeline, snapshot: Snapshot, step: Call, given: Circumstances
+) -> Change:
     """The plan calls a tool: the ledger's line, with no message of a model."""
     try:
         arguments = jsonable(step.arguments)
@@ -66,19 +68,24 @@ def planned_call(pipeline: Pipeline, snapshot: Snapshot, step: Call, now: dateti
         raise PlanFailed(f"The plan of {pipeline.name!r} called {step.tool}: {error}") from error
     allowed = tool_calls_left(snapshot.run)
     lines = request(pipeline, snapshot, [ToolCall(step.tool, arguments)], allowed)
-    ready = {line.number: line for line in lines} | fill(pipeline, snapshot, lines)
-    columns = {"used": snapshot.run.used.plus(tool_calls=min(allowed, 1))}
-    calls = list(ready.values())
-    return change(snapshot, Trigger.REQUEST_TOOLS, now, calls=calls, columns=columns)
+    ready = {line.number: line for line in lines} | fill(pipeline, snapshot, given, lines)
+    used = snapshot.run.used.plus(tool_calls=min(allowed, 1))
+    rows = Rows(calls=list(ready.values()))
+    return change(snapshot, Trigger.REQUEST_TOOLS, given, {"used": used}, rows=rows)
 
 
-def planned_answer(snapshot: Snapshot, step: Answer, now: datetime) -> Change:
+def planned_answer(snapshot: Snapshot, step: Answer, given: Circumstances) -> Change:
     """The plan has its answer."""
-    return change(snapshot, Trigger.ANSWER, now, columns={"answer": clean(step.text)})
+    return change(snapshot, Trigger.ANSWER, given, {"answer": clean(step.text)})
 
 
 def step_replied(
-    pipeline: Pipeline, snapshot: Snapshot, reply: Reply, model: str, provider: str, now: datetime
+    pipeline: Pipeline,
+    snapshot: Snapshot,
+    reply: Reply,
+    model: str,
+    provider: str,
+    given: Circumstances,
 ) -> Change:
     """What the reply to an `Ask` changes. One that is not complete fails the run."""
     asked = next_step(pipeline, snapshot.transcript)
@@ -86,7 +93,7 @@ def step_replied(
     offered = asked.tools if isinstance(asked, Ask) else ()
     tools = [tool for tool in pipeline.tools if tool.name in offered]
     limited = replace(pipeline, tools=tools)  # a tool that was not offered is never run
-    turn = Turn(limited, snapshot, reply, model, provider, now, prompt)
+    turn = Turn(limited, snapshot, reply, model, provider, given, prompt)
     if reply.stop is StopReason.REFUSAL:
         return turn.refused()
     if reply.stop in {StopReason.LENGTH, StopReason.PAUSE}:

@@ -2,24 +2,23 @@
 
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import datetime
-from typing import Any
 
 from stepwell.errors import RunNotResumable
 from stepwell.machine import LIVE, State, Trigger
 from stepwell.retry import RetryPolicy
-from stepwell.rules.allowances import Raises, raised_limits
+from stepwell.rules.allowances import LimitOptions, raised
 from stepwell.rules.approval import expire
-from stepwell.rules.change import Change, change, stop
-from stepwell.state.records import Fault
+from stepwell.rules.change import Cause, Change, change, stop
+from stepwell.state.circumstances import Circumstances
+from stepwell.state.records import Fault, RunColumns
 from stepwell.state.snapshot import Snapshot
 
 
 def resume(
     snapshot: Snapshot,
-    now: datetime,
+    given: Circumstances,
     by: str | None,
-    raises: Raises,
+    raises: LimitOptions,
     model: str | None = None,
 ) -> Change | None:
     """What a person's `resume` changes: a raise tops a capped run up, a failed run starts afresh.
@@ -35,18 +34,18 @@ def resume(
         InvalidInput: a limit would be lowered.
     """
     run = snapshot.run
-    raised = raised_limits(run, raises)
-    if run.state is State.CAPPED and run.error and run.error.type in MAY_BE_OVER:
-        raised = raised or {"max_turns": run.max_turns}
-    more, columns = bool(raised), raised | ({} if model is None else {"model": model})
+    limits = raised(run.limits, raises)
+    own: RunColumns = {"limits": limits, "model": run.model if model is None else model}
+    cause = Cause(by=by, model=model)
+    more = limits != run.limits
     if run.state is State.CAPPED:
+        more = more or (run.error is not None and run.error.type in MAY_BE_OVER)
         if model is not None and not more:
             text = f"Run {run.id} is capped: another model alone does not make it go on."
             raise RunNotResumable(text, "Raise its limit as well.")
-        topped = change(snapshot, Trigger.TOP_UP, now, by=by, model=model, columns=columns)
-        return topped if more else None
+        return change(snapshot, Trigger.TOP_UP, given, own, cause=cause) if more else None
     if run.state is State.FAILED:
-        return change(snapshot, Trigger.RESUME, now, by=by, model=model, columns=columns)
+        return change(snapshot, Trigger.RESUME, given, own, cause=cause)
     if run.state is State.CANCELLED:
         raise RunNotResumable(f"Run {run.id} was cancelled; that is final.", "Start a new run.")
     if more and run.state is State.DONE:
@@ -54,7 +53,7 @@ def resume(
             f"Run {run.id} is done: its limits cannot be raised any more.",
             f"`stepwell send {run.id} TEXT` goes on with it.",
         )
-    return None if model is None else _switch(snapshot, now, by, model)
+    return None if model is None else _switch(snapshot, given, by, model)
 
 
 # What may be over by itself, or be for a person to judge: a run that it stopped simply tries again.
@@ -63,7 +62,7 @@ MAY_BE_OVER = frozenset(
 )
 
 
-def _switch(snapshot: Snapshot, now: datetime, by: str | None, model: str) -> Change | None:
+def _switch(snapshot: Snapshot, given: Circumstances, by: str | None, model: str) -> Change | None:
     """A live run goes on with another model, at once and with its attempts afresh."""
     run = snapshot.run
     if run.state not in LIVE:
@@ -78,19 +77,19 @@ def _switch(snapshot: Snapshot, now: datetime, by: str | None, model: str) -> Ch
         )
     if model == run.model:
         return None
-    columns = {"model": model, "attempt": 1}
-    return change(snapshot, Trigger.RETRY, now, by=by, model=model, columns=columns)
+    cause = Cause(by=by, model=model)
+    return change(snapshot, Trigger.RETRY, given, {"model": model, "attempt": 1}, cause=cause)
 
 
 def cancel(
-    snapshot: Snapshot, by: str | None, now: datetime, *, not_begun: Collection[int] = ()
+    snapshot: Snapshot, by: str | None, given: Circumstances, *, not_begun: Collection[int] = ()
 ) -> Change | None:
     """The end of a run at a person's wish; None where that is what it has come to already.
 
     Args:
         snapshot: the run.
         by: who wants it.
-        now: the time.
+        given: the time, and what else the driver knows.
         not_begun: calls recorded as running, of which the driver knows that they are not yet.
 
     Raises:
@@ -102,7 +101,8 @@ def cancel(
     if run.state not in LIVE:
         raise RunNotResumable(f"Run {run.id} is {run.state} already: nothing was cancelled.")
     reason = Fault(type="cancelled", message=f"Cancelled by {by}." if by else "Cancelled.")
-    return stop(snapshot, Trigger.CANCEL, now, reason, by=by, not_begun=not_begun)
+    cause = Cause(by=by, error=reason)
+    return stop(snapshot, Trigger.CANCEL, given, cause, not_begun=not_begun)
 
 
 def lost_worker(snapshot: Snapshot, policy: RetryPolicy) -> Fault:
@@ -116,7 +116,9 @@ def lost_worker(snapshot: Snapshot, policy: RetryPolicy) -> Fault:
 
 
 def take_over(
-    snapshot: Snapshot, fault: Fault, now: datetime, policy: RetryPolicy, jitter: float | None
+    snapshot: Snapshot,
+    fault: Fault,
+    given: Circumstances,
 ) -> Change:
     """What it changes that a run has lost its driver; after the last attempt the run fails.
 
@@ -125,44 +127,45 @@ def take_over(
     Args:
         snapshot: the run, still owned.
         fault: why.
-        now: the time.
-        policy: how often and when it is tried again.
-        jitter: a random number in [0, 1); None to go on at once, where a person asked for it.
+        given: the time, and how often and when a fault is tried again.
     """
     run = snapshot.run
-    columns = {
+    columns: RunColumns = {
         "fence": run.fence + 1,
         "used": run.used.lost(run),
         "owner": None,
         "lease_until": None,
     }
     if run.state is State.AWAITING_APPROVAL:
-        return _let_expire(snapshot, now, columns)
-    if policy.exhausted(run.attempt):
-        return stop(snapshot, Trigger.FAIL, now, fault, usage=run.unsettled, columns=columns)
-    wait = policy.wait(run.attempt, 0 if jitter is None else jitter)
-    columns |= {"attempt": run.attempt + 1, "not_before": now + wait if wait else None}
-    return change(snapshot, Trigger.RETRY, now, error=fault, usage=run.unsettled, columns=columns)
+        return _let_expire(snapshot, given, columns)
+    cause = Cause(error=fault, usage=run.unsettled)
+    if given.policy.exhausted(run.attempt):
+        return stop(snapshot, Trigger.FAIL, given, cause, columns)
+    wait = given.policy.wait(run.attempt, given.jitter)
+    columns |= {"attempt": run.attempt + 1, "not_before": given.now + wait if wait else None}
+    return change(snapshot, Trigger.RETRY, given, columns, cause=cause)
 
 
-def interrupt(snapshot: Snapshot, reason: str, now: datetime) -> Change:
+def interrupt(snapshot: Snapshot, reason: str, given: Circumstances) -> Change:
     """What it changes that this process has to stop: it gives the run back, ready to go on."""
     run = snapshot.run
     fault = Fault(type="interrupted", message=f"The process was stopped ({reason}).")
-    columns = {
+    columns: RunColumns = {
         "used": run.used.lost(run),
         "owner": None,
         "lease_until": None,
     }
     if run.state is State.AWAITING_APPROVAL:
-        return _let_expire(snapshot, now, columns)
-    return change(snapshot, Trigger.RETRY, now, error=fault, usage=run.unsettled, columns=columns)
+        return _let_expire(snapshot, given, columns)
+    cause = Cause(error=fault, usage=run.unsettled)
+    return change(snapshot, Trigger.RETRY, given, columns, cause=cause)
 
 
-def _let_expire(snapshot: Snapshot, now: datetime, columns: dict[str, Any]) -> Change:
+def _let_expire(snapshot: Snapshot, given: Circumstances, columns: RunColumns) -> Change:
     """A parked run is driven only to let its questions expire: whoever gives it back does that."""
-    expired = expire(snapshot, now)
+    expired = expire(snapshot, given)
     if expired is not None:
         return replace(expired, run=expired.run._replace(**columns))
-    deadline = {"not_before": snapshot.run.not_before}  # the clock has been set back since
-    return change(snapshot, Trigger.DECISION, now, columns=columns | deadline)
+    # The clock has been set back since.
+    own: RunColumns = {**columns, "not_before": snapshot.run.not_before}
+    return change(snapshot, Trigger.DECISION, given, own)

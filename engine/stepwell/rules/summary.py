@@ -1,8 +1,6 @@
 """Pure: when a transcript is summarised, what is summarised, and what its summary changes."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any
 
 from stepwell.errors import CONTEXT_LENGTH, ProviderError
 from stepwell.machine import Trigger
@@ -15,15 +13,15 @@ from stepwell.messages import (
     UserMessage,
 )
 from stepwell.plain_json import clean, dumps
-from stepwell.retry import RetryPolicy
-from stepwell.rules.change import Change, cap, change
+from stepwell.rules.change import Cause, Change, Rows, cap, change
 from stepwell.rules.turn import NUDGES, bill, faulted
-from stepwell.state.records import Fault, Role, StoredMessage
+from stepwell.state.circumstances import Circumstances
+from stepwell.state.records import Fault, Role, RunColumns, StoredMessage, Used
 from stepwell.state.shown import Shown, summary_text
 from stepwell.state.snapshot import Snapshot
 from stepwell.state.tokens import count, weigh
 from stepwell.state.transcript import SHORT, shortened
-from stepwell.workflow import Agent, Workflow
+from stepwell.workflow import Summarising, Workflow
 
 # No summary is tried again before the transcript has grown by this share of the window.
 GROWTH = 10
@@ -52,54 +50,61 @@ class Cut:
     messages: tuple[Message, ...]
 
 
-def window(workflow: Agent, snapshot: Snapshot) -> int | None:
+_DEFAULT = Summarising()
+
+
+def _policy(workflow: Workflow) -> Summarising:
+    return workflow.summarising or _DEFAULT
+
+
+def window(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> int | None:
     """The model's window in tokens, if it is known."""
-    known = workflow.summarising.window
-    if known is None and snapshot.offer is not None:
-        known = snapshot.offer.terms.window
+    known = _policy(workflow).window
+    if known is None and given.terms is not None:
+        known = given.terms.terms.window
     refused = snapshot.run.window
     return known if refused is None else min(refused, known or refused)
 
 
-def room(workflow: Agent, snapshot: Snapshot) -> int | None:
+def room(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> int | None:
     """Tokens that a request may take at most, so that a reply still fits; None if not known."""
-    whole = window(workflow, snapshot)
+    whole = window(workflow, snapshot, given)
     if whole is None:
         return None
     reply = min(workflow.max_output_tokens or REPLY, whole // PART_OF_WINDOW)
     return whole - reply
 
 
-def threshold(workflow: Agent, snapshot: Snapshot) -> int | None:
+def threshold(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> int | None:
     """Tokens from which on a summary is wanted."""
-    at, whole = workflow.summarising.at, window(workflow, snapshot)
+    at, whole = _policy(workflow).at, window(workflow, snapshot, given)
     if at > 1:
         return int(at)
     return None if whole is None else int(at * whole)
 
 
-def overflows(workflow: Agent, snapshot: Snapshot) -> bool:
+def overflows(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> bool:
     """Whether the transcript has to be made shorter before the model is asked."""
-    most, wanted = room(workflow, snapshot), threshold(workflow, snapshot)
+    most, wanted = room(workflow, snapshot, given), threshold(workflow, snapshot, given)
     if most is None and wanted is None:
         return False
-    tokens = snapshot.tokens
+    tokens = snapshot.shown.tokens(given.overhead)
     if most is not None and tokens > most:
         return True
     due = wanted is not None and tokens >= max(wanted, snapshot.run.overflow_at)
     return due and cut(workflow, snapshot) is not None
 
 
-def cut(workflow: Agent, snapshot: Snapshot) -> Cut | None:
+def cut(workflow: Workflow, snapshot: Snapshot) -> Cut | None:
     """All but the first message and the last turns; None if that is nothing, or a summary alone.
 
     A reply and its results stay together, and so do a user's message and the reply to it.
     """
     shown = snapshot.shown
     turns = shown.turns()
-    if len(turns) <= workflow.summarising.keep_turns:
+    if len(turns) <= _policy(workflow).keep_turns:
         return None
-    place = turns[-workflow.summarising.keep_turns]
+    place = turns[-_policy(workflow).keep_turns]
     begins = 1 if shown.said is None else 2
     while place > begins and isinstance(shown.messages[place - 1], UserMessage):
         place -= 1
@@ -108,11 +113,13 @@ def cut(workflow: Agent, snapshot: Snapshot) -> Cut | None:
     return Cut(shown.numbers[place - 1], tuple(shown.messages[1:place]))
 
 
-def request(workflow: Agent, snapshot: Snapshot, found: Cut, output: int | None) -> Request:
+def request(
+    workflow: Workflow, snapshot: Snapshot, given: Circumstances, found: Cut, output: int | None
+) -> Request:
     """What the summariser is asked: one message, in which everything else is quoted as data."""
-    policy = workflow.summarising
-    other = snapshot.offer.summariser if snapshot.offer else None
-    whole = (other.window if other else None) or window(workflow, snapshot)
+    policy = _policy(workflow)
+    other = given.terms.summariser if given.terms else None
+    whole = (other.window if other else None) or window(workflow, snapshot, given)
     most = None if whole is None else whole - policy.max_tokens - count(policy.prompt) - REPLY // 4
     return Request(
         instructions=policy.prompt,
@@ -158,7 +165,7 @@ def _quoted(who: str, text: str, longest: int | None) -> str:
 
 
 def summarised(
-    workflow: Agent, snapshot: Snapshot, reply: Reply, model: str, now: datetime
+    workflow: Workflow, snapshot: Snapshot, reply: Reply, model: str, given: Circumstances
 ) -> Change:
     """What a summary changes; one that is of no use changes nothing but that it was tried."""
     found = cut(workflow, snapshot)
@@ -168,7 +175,8 @@ def summarised(
     used = snapshot.run.used.plus(turns=1, usage=reply.usage)
     if problem is not None or found is None:
         fault = Fault(type="summary_useless", message=problem or "There is nothing to summarise.")
-        return skip(workflow, snapshot, now, fault, model=model, usage=reply.usage, used=used)
+        cause = Cause(error=fault, usage=reply.usage, model=model)
+        return skip(workflow, snapshot, given, cause, used)
     message = StoredMessage(
         number=snapshot.messages + 1,
         seq=snapshot.run.seq + 1,
@@ -179,28 +187,25 @@ def summarised(
     )
     after = replace(snapshot, shown=snapshot.shown.copy())
     after.shown.summarise(found.covers, text, said)
-    columns = {"used": used, "overflow_at": after.tokens + _growth(workflow, snapshot)}
-    return change(
-        snapshot,
-        Trigger.SUMMARISED,
-        now,
-        messages=[message],
-        usage=reply.usage,
-        model=model,
-        columns=columns,
-    )
+    columns: RunColumns = {
+        "used": used,
+        "overflow_at": after.shown.tokens(given.overhead) + _growth(workflow, snapshot, given),
+    }
+    cause = Cause(usage=reply.usage, model=model)
+    rows = Rows(messages=[message])
+    return change(snapshot, Trigger.SUMMARISED, given, columns, rows=rows, cause=cause)
 
 
 def _problem(
-    workflow: Agent, reply: Reply, text: str, said: list[str], found: Cut | None
+    workflow: Workflow, reply: Reply, text: str, said: list[str], found: Cut | None
 ) -> str | None:
     """Why a summary is of no use."""
     if reply.stop is not StopReason.END or reply.calls:
         return f"The summary did not end as it should ({reply.reason or reply.stop})."
     if len(text) < SHORTEST_SUMMARY:
         return f"The summary says nothing: {text!r}."
-    if count(text) > 2 * workflow.summarising.max_tokens:
-        return f"The summary is longer than {workflow.summarising.max_tokens:,} tokens."
+    if count(text) > 2 * _policy(workflow).max_tokens:
+        return f"The summary is longer than {_policy(workflow).max_tokens:,} tokens."
     if found and count(summary_text(text, said)) >= sum(map(weigh, found.messages)):
         return "The summary is no shorter than what it stands for."
     return None
@@ -221,81 +226,79 @@ def _said(shown: Shown, found: Cut | None) -> list[str]:
 
 
 def skip(
-    workflow: Agent,
+    workflow: Workflow,
     snapshot: Snapshot,
-    now: datetime,
-    fault: Fault | None = None,
-    **more: Any,
+    given: Circumstances,
+    cause: Cause | None = None,
+    used: Used | None = None,
 ) -> Change:
-    """Go on without a summary; where the window is full, the oldest results are shown shortened.
+    """Continue without a summary; if the window is full, show the oldest results shortened.
 
     Args:
         workflow: the run's.
         snapshot: the run.
-        now: the time.
-        fault: why there is none, if one was tried.
-        more: the `model` that was asked, its `usage`, and what was `used` with it.
+        given: the time, and what else the driver knows.
+        cause: why there is none, if one was tried, and what that took.
+        used: the run's counts with what that took.
     """
-    used = more.pop("used", snapshot.run.used)
-    most = room(workflow, snapshot)
-    short, tokens = _shortened(snapshot, most)
+    used, cause = used or snapshot.run.used, cause or Cause()
+    most = room(workflow, snapshot, given)
+    short, tokens = _shortened(snapshot, given, most)
     if most is not None and tokens > most:
         text = f"The context cannot be reduced: it takes about {tokens:,} of {most:,} tokens."
         reason = Fault(type="context_full", message=f"Stopped unfinished: {text}")
-        return cap(snapshot, now, reason, columns={"used": used}, **more)
-    columns = {"used": used, "overflow_at": tokens + _growth(workflow, snapshot)}
-    return change(
-        snapshot,
-        Trigger.SUMMARY_SKIPPED,
-        now,
-        shortened=short,
-        error=fault,
-        columns=columns,
-        **more,
-    )
+        return cap(snapshot, given, replace(cause, error=reason), {"used": used})
+    columns: RunColumns = {
+        "used": used,
+        "overflow_at": tokens + _growth(workflow, snapshot, given),
+    }
+    rows = Rows(shortened=short)
+    return change(snapshot, Trigger.SUMMARY_SKIPPED, given, columns, rows=rows, cause=cause)
 
 
 def not_summarised(
-    workflow: Agent,
+    workflow: Workflow,
     snapshot: Snapshot,
     error: ProviderError,
     model: str | None,
-    now: datetime,
-    policy: RetryPolicy,
-    jitter: float,
+    given: Circumstances,
 ) -> Change:
     """What it changes that the summariser failed: the run goes on without, unless it cannot."""
     fault = Fault(type=error.kind, message=f"No summary: {clean(str(error))}")
     used, usage = bill(snapshot.run, error)
-    skipped = skip(workflow, snapshot, now, fault, model=model, usage=usage, used=used)
+    cause = Cause(error=fault, usage=usage, model=model)
+    skipped = skip(workflow, snapshot, given, cause, used)
     if skipped.trigger is Trigger.CAP and error.retryable:
-        return faulted(snapshot, error, model, now, policy, jitter)
+        return faulted(snapshot, error, model, given)
     return skipped
 
 
 def is_too_long(workflow: Workflow, snapshot: Snapshot, error: ProviderError) -> bool:
     """Whether a provider's refusal can be answered by summarising, which is tried once."""
-    refused = error.kind == CONTEXT_LENGTH and isinstance(workflow, Agent)
+    refused = error.kind == CONTEXT_LENGTH and workflow.summarising is not None
     return refused and (snapshot.run.attempt == 1 or snapshot.run.window is None)
 
 
-def too_long(snapshot: Snapshot, error: ProviderError, model: str | None, now: datetime) -> Change:
+def too_long(
+    snapshot: Snapshot, error: ProviderError, model: str | None, given: Circumstances
+) -> Change:
     """What it changes that the provider found a request too long: its window is known now."""
     run = snapshot.run
     fault = Fault(type=error.kind, message=str(clean(str(error))))
-    columns = {
+    columns: RunColumns = {
         "used": run.used.plus(turns=1),
         "attempt": run.attempt + 1,
-        "window": max(1, snapshot.tokens * (GROWTH - 1) // GROWTH),
+        "window": max(1, snapshot.shown.tokens(given.overhead) * (GROWTH - 1) // GROWTH),
     }
-    return change(snapshot, Trigger.OVERFLOW, now, error=fault, model=model, columns=columns)
+    cause = Cause(error=fault, model=model)
+    return change(snapshot, Trigger.OVERFLOW, given, columns, cause=cause)
 
 
-def _shortened(snapshot: Snapshot, most: int | None) -> tuple[list[int], int]:
+def _shortened(snapshot: Snapshot, given: Circumstances, most: int | None) -> tuple[list[int], int]:
     """Calls whose results have to be shown shortened, the oldest first, and what is left then."""
     shown, calls = snapshot.shown, list[int]()
     counted = since = 0  # by how much the estimates grow less
-    tokens = before = snapshot.tokens
+    tokens = before = snapshot.shown.tokens(given.overhead)
     for place, (message, weight) in enumerate(zip(shown.messages, shown.weights(), strict=True)):
         if most is None or tokens <= most:
             break
@@ -310,6 +313,6 @@ def _shortened(snapshot: Snapshot, most: int | None) -> tuple[list[int], int]:
     return calls, tokens
 
 
-def _growth(workflow: Agent, snapshot: Snapshot) -> int:
-    whole = window(workflow, snapshot) or threshold(workflow, snapshot) or 0
+def _growth(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> int:
+    whole = window(workflow, snapshot, given) or threshold(workflow, snapshot, given) or 0
     return whole // GROWTH

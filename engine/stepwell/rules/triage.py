@@ -9,6 +9,7 @@ from stepwell.errors import ArgumentsError
 from stepwell.machine import CallStatus
 from stepwell.rules.approval import digest
 from stepwell.rules.change import end
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.records import Approval, ApprovalStatus, ApprovePolicy, Call
 from stepwell.state.snapshot import Snapshot
 from stepwell.tools import Tool
@@ -41,14 +42,16 @@ class Triage:
     doubt: list[Call] = field(default_factory=list)
     closed: list[Call] = field(default_factory=list)
 
-    def free(self, workflow: Workflow, snapshot: Snapshot) -> int:
+    def free(self, workflow: Workflow, given: Circumstances) -> int:
         """How many more may start; a call that its tool is looking into keeps its slot."""
-        if snapshot.stopping:
+        if given.stopping:
             return 0
         return max(0, workflow.parallel - len(self.running) - len(self.reconcile))
 
 
-def triage(workflow: Workflow, snapshot: Snapshot, batch: Iterable[Call]) -> Triage:
+def triage(
+    workflow: Workflow, snapshot: Snapshot, given: Circumstances, batch: Iterable[Call]
+) -> Triage:
     """Sort `batch`. A call that runs under an older fence than the run's has lost its outcome.
 
     While calls run, those that wait are looked at only until the free slots are filled: a large
@@ -64,7 +67,7 @@ def triage(workflow: Workflow, snapshot: Snapshot, batch: Iterable[Call]) -> Tri
         elif call.status is CallStatus.WAITING:
             waiting.append(call)
     for call in waiting:
-        if found.running and len(found.start) >= found.free(workflow, snapshot):
+        if found.running and len(found.start) >= found.free(workflow, given):
             break
         _sort_waiting(workflow, snapshot, call, found)
     return found

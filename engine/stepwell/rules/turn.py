@@ -1,7 +1,6 @@
 """Pure: what a model's reply, or its failure, changes."""
 
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 from stepwell.envelope import failure
 from stepwell.errors import ProviderError
@@ -11,8 +10,9 @@ from stepwell.plain_json import clean
 from stepwell.retry import RetryPolicy
 from stepwell.rules.budget import tool_calls_left
 from stepwell.rules.calls import fill, request
-from stepwell.rules.change import Change, change, end, stop
-from stepwell.state.records import Call, Fault, Role, RunRow, StoredMessage, Used
+from stepwell.rules.change import Cause, Change, Rows, change, end, stop
+from stepwell.state.circumstances import Circumstances
+from stepwell.state.records import Call, Fault, Role, RunColumns, RunRow, StoredMessage, Used
 from stepwell.state.snapshot import Snapshot
 from stepwell.workflow import Workflow
 
@@ -25,14 +25,19 @@ MAY_BE_BILLED = frozenset({"timeout", "connection", "stream_cut", "bad_reply", "
 
 
 def replied(
-    workflow: Workflow, snapshot: Snapshot, reply: Reply, model: str, provider: str, now: datetime
+    workflow: Workflow,
+    snapshot: Snapshot,
+    reply: Reply,
+    model: str,
+    provider: str,
+    given: Circumstances,
 ) -> Change:
     """What a complete reply changes.
 
     Calls in a reply that was cut off or refused never run; those of any other reply do, whatever
     its stop reason says. An answer counts only if its stop reason says that it ended.
     """
-    turn = Turn(workflow, snapshot, reply, model, provider, now)
+    turn = Turn(workflow, snapshot, reply, model, provider, given)
     if reply.stop is StopReason.REFUSAL:
         return turn.refused()
     if reply.stop is StopReason.LENGTH:
@@ -63,22 +68,22 @@ class Turn:
         reply: Reply,
         model: str,
         provider: str,
-        now: datetime,
+        given: Circumstances,
         prompt: str | None = None,
     ) -> None:
         self.workflow, self.snapshot, self.reply = workflow, snapshot, reply
-        self.model, self.provider, self.now = model, provider, now
+        self.model, self.provider, self.given = model, provider, given
         self.prompt = prompt
 
     def answers(self, text: str | None = None) -> Change:
         answer = clean(self.reply.text if text is None else text)
-        return self._change(Trigger.ANSWER, columns={"answer": answer})
+        return self._change(Trigger.ANSWER, answer=answer)
 
     def asks_for_tools(self) -> Change:
         allowed = tool_calls_left(self.snapshot.run)
         lines = request(self.workflow, self.snapshot, self.reply.tool_calls, allowed)
         ready = {line.number: line for line in lines}
-        ready |= fill(self.workflow, self.snapshot, lines)
+        ready |= fill(self.workflow, self.snapshot, self.given, lines)
         return self._change(
             Trigger.REQUEST_TOOLS, calls=list(ready.values()), tool_calls=min(allowed, len(lines))
         )
@@ -111,17 +116,10 @@ class Turn:
 
     def fails(self, kind: str, message: str) -> Change:
         reason = Fault(type=kind, message=clean(message))
-        return stop(
-            self.snapshot,
-            Trigger.FAIL,
-            self.now,
-            reason,
-            usage=self.reply.usage,
-            model=self.model,
-            columns={"used": self._used()},
-        )
+        cause = Cause(error=reason, usage=self.reply.usage, model=self.model)
+        return stop(self.snapshot, Trigger.FAIL, self.given, cause, {"used": self._used()})
 
-    def _used(self, tool_calls: int = 0) -> Any:
+    def _used(self, tool_calls: int = 0) -> Used:
         return self.snapshot.run.used.plus(turns=1, tool_calls=tool_calls, usage=self.reply.usage)
 
     def _change(
@@ -131,7 +129,7 @@ class Turn:
         calls: list[Call] | None = None,
         nudge: str | None = None,
         tool_calls: int = 0,
-        columns: dict[str, Any] | None = None,
+        answer: str | None = None,
     ) -> Change:
         seq = self.snapshot.run.seq + 1
         said = {
@@ -144,18 +142,16 @@ class Turn:
         before = [{"role": Role.USER, "text": clean(self.prompt)}] if self.prompt else []
         after = [{"role": Role.USER, "text": nudge}] if nudge else []
         messages = [
-            StoredMessage(number=self.snapshot.messages + place, seq=seq, **columns)
-            for place, columns in enumerate([*before, said, *after], 1)
+            StoredMessage(number=self.snapshot.messages + place, seq=seq, **values)
+            for place, values in enumerate([*before, said, *after], 1)
         ]
         return change(
             self.snapshot,
             trigger,
-            self.now,
-            messages=messages,
-            calls=calls or [],
-            usage=self.reply.usage,
-            model=self.model,
-            columns={"used": self._used(tool_calls)} | (columns or {}),
+            self.given,
+            {"used": self._used(tool_calls), "answer": answer},
+            rows=Rows(messages=messages, calls=calls or ()),
+            cause=Cause(usage=self.reply.usage, model=self.model),
         )
 
 
@@ -163,9 +159,7 @@ def faulted(
     snapshot: Snapshot,
     error: ProviderError,
     model: str | None,
-    now: datetime,
-    policy: RetryPolicy,
-    jitter: float,
+    given: Circumstances,
     fallback: str | None = None,
 ) -> Change:
     """What a failed model call changes: a wait before the next attempt, or the end of the run.
@@ -174,43 +168,33 @@ def faulted(
         snapshot: the run.
         error: why it failed.
         model: the one that failed.
-        now: the time.
-        policy: how often and when it is tried again.
-        jitter: a random number in [0, 1).
+        given: the time, and what else the driver knows.
         fallback: the model to go on with at once instead of ending the run.
     """
     run = snapshot.run
     message = str(clean(str(error)))
     used, usage = bill(run, error)
-    if not error.retryable or policy.exhausted(run.attempt):
+    if not error.retryable or given.policy.exhausted(run.attempt):
         if error.retryable:
             message = f"{message} (attempt {run.attempt}, the last)"
         if fallback is None:
             fault = Fault(type=error.kind, message=message)
-            return stop(
-                snapshot, Trigger.FAIL, now, fault, usage=usage, model=model, columns={"used": used}
-            )
+            cause = Cause(error=fault, usage=usage, model=model)
+            return stop(snapshot, Trigger.FAIL, given, cause, {"used": used})
         fault = Fault(type=error.kind, message=f"{message} Going on with {fallback}.")
-        columns = {"used": used, "model": fallback, "attempt": 1}
-        return change(
-            snapshot, Trigger.RETRY, now, error=fault, usage=usage, model=model, columns=columns
-        )
+        cause = Cause(error=fault, usage=usage, model=model)
+        own: RunColumns = {"used": used, "model": fallback, "attempt": 1}
+        return change(snapshot, Trigger.RETRY, given, own, cause=cause)
     fault = Fault(type=error.kind, message=message)
-    wait = policy.wait(run.attempt, jitter, error.retry_after)
-    return change(
-        snapshot,
-        Trigger.RETRY,
-        now,
-        error=fault,
-        usage=usage,
-        model=model,
-        columns={
-            "used": used,
-            "attempt": run.attempt + 1,
-            "not_before": now + wait,
-            **released_for(wait, policy),
-        },
-    )
+    wait = given.policy.wait(run.attempt, given.jitter, error.retry_after)
+    columns: RunColumns = {
+        "used": used,
+        "attempt": run.attempt + 1,
+        "not_before": given.now + wait,
+        **released_for(wait, given.policy),
+    }
+    cause = Cause(error=fault, usage=usage, model=model)
+    return change(snapshot, Trigger.RETRY, given, columns, cause=cause)
 
 
 def bill(run: RunRow, error: ProviderError) -> tuple[Used, Usage | None]:
@@ -222,6 +206,6 @@ def bill(run: RunRow, error: ProviderError) -> tuple[Used, Usage | None]:
     return run.used.plus(turns=1, usage=usage), usage
 
 
-def released_for(wait: timedelta, policy: RetryPolicy) -> dict[str, Any]:
+def released_for(wait: timedelta, policy: RetryPolicy) -> RunColumns:
     """The columns that give the run back to any worker, if `wait` is too long to sit out."""
     return {} if wait <= policy.keep_lease else {"owner": None, "lease_until": None}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from stepwell.envelope import Envelope
 from stepwell.machine import CallStatus, State
@@ -95,8 +95,23 @@ class Fault:
         return {"type": self.type, "message": self.message}
 
 
+class RunLimits(NamedTuple):
+    """How far one run may go: `workflow.Limits` without what holds for all runs of a workflow.
+
+    Every limit but the first two may be None: then there is none.
+    """
+
+    max_turns: int
+    max_tool_calls: int
+    max_tokens: int | None = None
+    max_cost: Decimal | None = None
+    max_seconds: int | None = None
+
+
 class RunRow(NamedTuple):
     """One run's own columns. A tuple: of what is replaced at every step, it is the cheapest.
+
+    Each field is the column of its name; `used` and `limits` are the columns that they have.
 
     Attributes:
         number: the key inside the database; `id` is the public ULID.
@@ -104,7 +119,6 @@ class RunRow(NamedTuple):
         fence: grows with every owner; a writer with an older one changes nothing.
         attempt: 1 for the first try of the present step.
         not_before: nobody goes on earlier (a retry's wait, or when a question expires).
-        max_tokens, max_cost, max_seconds: None for no limit; see `workflow.Limits`.
         active_ms: how long it was driven, without waiting for people or for a worker.
         reserved_turns, reserved_tokens, reserved_cost: what the next step may use at most; settled
             by its record, and spent if its driver is lost.
@@ -124,8 +138,7 @@ class RunRow(NamedTuple):
     seq: int
     created_at: datetime
     updated_at: datetime
-    max_turns: int
-    max_tool_calls: int
+    limits: RunLimits
     key: str | None = None
     user: str | None = None
     model: str | None = None
@@ -134,9 +147,6 @@ class RunRow(NamedTuple):
     attempt: int = 1
     not_before: datetime | None = None
     used: Used = Used()
-    max_tokens: int | None = None
-    max_cost: Decimal | None = None
-    max_seconds: int | None = None
     active_ms: int = 0
     reserved_turns: int = 0
     reserved_tokens: int = 0
@@ -159,6 +169,24 @@ class RunRow(NamedTuple):
         if not self.reserved_tokens and not self.reserved_cost:
             return None
         return Usage(input_tokens=self.reserved_tokens, cost=self.reserved_cost)
+
+
+class RunColumns(TypedDict, total=False):
+    """Those of a run's columns that a transition may set, beside those that every one sets."""
+
+    model: str | None
+    fence: int
+    attempt: int
+    not_before: datetime | None
+    used: Used
+    limits: RunLimits
+    reserved_tokens: int
+    reserved_cost: Decimal
+    window: int | None
+    overflow_at: int
+    answer: str | None
+    owner: int | None
+    lease_until: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

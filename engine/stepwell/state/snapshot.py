@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from stepwell.envelope import Envelope
 from stepwell.machine import CallStatus
 from stepwell.messages import AssistantMessage, Message, ToolCall, Usage, UserMessage
-from stepwell.state.call_terms import Offer, Today
 from stepwell.state.inbox import InboxEntry
 from stepwell.state.records import Approval, Call, Role, RunRow, StoredMessage
 from stepwell.state.shown import Shown
@@ -28,10 +26,6 @@ class Snapshot:
         ids: every id that a call has been given, for none may be there twice, with its number.
         inbox: what was sent to the run and not taken yet, as far as its driver knows.
         messages, calls, questions, replies: how many there are.
-        stopping: its driver has to stop: what is under way may end, nothing more begins.
-        driven_since: when its driver claimed it; None for anybody else.
-        offer: what its next model call may take; None until its driver has asked.
-        today: what all runs of its workflow came to today, if there are limits a day.
         last, repeats: the calls of the last reply that have ended, and how many replies in a row
             asked for the same and came to the same.
     """
@@ -48,10 +42,6 @@ class Snapshot:
     calls: int = 0
     questions: int = 0
     replies: int = 0
-    stopping: bool = False
-    driven_since: datetime | None = None
-    offer: Offer | None = None
-    today: Today | None = None
     last: tuple[Call, ...] = ()
     repeats: int = 0
     _closed: bool = True
@@ -72,11 +62,6 @@ class Snapshot:
     def last_text(self) -> str:
         """The text of the last message that the model is shown."""
         return self.transcript[-1].text if self.transcript else ""
-
-    @property
-    def tokens(self) -> int:
-        """What a request for the next reply takes, as far as that is known."""
-        return self.shown.tokens(self.offer.overhead if self.offer else 0)
 
     @property
     def is_answered(self) -> bool:

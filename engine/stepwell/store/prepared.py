@@ -1,7 +1,7 @@
 """Statements compiled once: written with SQLAlchemy, executed on the driver's own cursor."""
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -80,9 +80,10 @@ class Prepared:
         ]
 
 
-def insert(table: Table) -> Prepared:
-    """An INSERT of all of a table's columns, but for a key that the database makes."""
+def insert(table: Table, columns: Sequence[str] = ()) -> Prepared:
+    """An INSERT of these columns, by default of all but a key that the database makes."""
     made = table.autoincrement_column
-    columns = [c.name for c in table.columns if c is not made or len(table.primary_key) > 1]
+    every = [c.name for c in table.columns if c is not made or len(table.primary_key) > 1]
     statement = table.insert()
-    return Prepared(statement if made is None else statement.returning(made), columns)
+    returning = statement if made is None else statement.returning(made)
+    return Prepared(returning, list(columns) or every)

@@ -1,11 +1,9 @@
 """Writing transitions: what one change commits, guarded by the fence and the sequence number."""
 
 import sqlite3
-from collections.abc import Collection
-from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Boolean, bindparam, case, null, update
+from sqlalchemy import Boolean, Table, bindparam, case, null, update
 
 from stepwell.errors import KeyConflict, LeaseLost
 from stepwell.machine import LIVE
@@ -27,22 +25,9 @@ from stepwell.store.tables import (
 )
 from stepwell.store.types import milliseconds
 
-# Written by others than the driver: by claims, heartbeats, cancels.
-_NOT_THE_DRIVERS = {"owner", "lease_until", "cancel_requested"}
-_FIXED = {
-    "number", "id", "workflow", "key", "user", "approve", "created_at", "forked_run", "forked_seq",
-}  # fmt: skip
-# Those that few transitions change: the others do not write them again.
-_SELDOM = (
-    "model", "fence", "max_turns", "max_tool_calls", "max_tokens", "max_cost", "max_seconds",
-    "window", "overflow_at", "answer", "error", "finished_at",
-)  # fmt: skip
-_seldom = attrgetter(*_SELDOM)
 
-
-def _update(left_out: Collection[str], *, releases: bool) -> Prepared:
+def _update(step: rows.Reader, *, releases: bool) -> Prepared:
     """The run's new columns, written only if its fence and its sequence number still hold."""
-    changing = [c for c in run.c if c.name not in {*_FIXED, *_NOT_THE_DRIVERS, *left_out}]
     live = bindparam("live", type_=Boolean())
     release: dict[Any, Any] = {
         run.c.owner: null(),
@@ -56,55 +41,39 @@ def _update(left_out: Collection[str], *, releases: bool) -> Prepared:
             run.c.fence == bindparam("guard_fence"),
             run.c.seq == bindparam("guard_seq"),
         )
-        .values({column: bindparam(column.name, type_=column.type) for column in changing})
+        .values(_bound(run, step))
         .values(release if releases else {})
         .returning(run.c.cancel_requested, inbox.IS_WAITING)
     )
 
 
+def _bound(table: Table, step: rows.Reader) -> dict[str, Any]:
+    """A parameter for each column that `step` reads."""
+    return {name: bindparam(name, type_=table.c[name].type) for name in step.names}
+
+
 _UPDATES = {
-    (releases, changes_all): _update(() if changes_all else _SELDOM, releases=releases)
+    (releases, step): _update(step, releases=releases)
     for releases in (False, True)
-    for changes_all in (False, True)
+    for step in (rows.any_step, rows.usual_step)
 }
-_INSERT_RUN = insert(run)
+_INSERT_RUN = insert(run, rows.new_run.names)
 _INSERT_TRANSITION = insert(transition)
 _INSERT_MESSAGE = insert(message)
-_INSERT_CALL = insert(call)
+_INSERT_CALL = insert(call, ("run", *rows.new_call.names))
 _INSERT_CALL_VERSION = insert(call_version)
 _INSERT_FULL_RESULT = insert(full_result)
-_INSERT_APPROVAL = insert(approval)
+_INSERT_APPROVAL = insert(approval, ("run", *rows.new_approval.names))
 _INSERT_NOTE = insert(note)
-_CALL_CHANGES = (
-    "status",
-    "edited",
-    "outcome",
-    "started_seq",
-    "restarted_seq",
-    "reconciled_seq",
-    "finished_seq",
-    "fence",
-    "ms",
-    "masked",
-)
 _UPDATE_CALL = Prepared(
     update(call)
     .where(call.c.run == bindparam("run_"), call.c.number == bindparam("number_"))
-    .values({n: bindparam(n, type_=call.c[n].type) for n in _CALL_CHANGES})
-)
-_APPROVAL_CHANGES = (
-    "status",
-    "digest",
-    "all_of_tool",
-    "decided_at",
-    "decided_seq",
-    "decided_by",
-    "reason",
+    .values(_bound(call, rows.call_step))
 )
 _UPDATE_APPROVAL = Prepared(
     update(approval)
     .where(approval.c.run == bindparam("run_"), approval.c.number == bindparam("number_"))
-    .values({n: bindparam(n, type_=approval.c[n].type) for n in _APPROVAL_CHANGES})
+    .values(_bound(approval, rows.approval_step))
 )
 _SHORTEN = """
     UPDATE call SET shortened_seq = :seq
@@ -122,11 +91,11 @@ def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> Record
     """
     before, after = change.before, change.run
     assert before is not None  # noqa: S101 - a first transition goes through `begin`
-    changes_all = _seldom(before) != _seldom(after)
-    values = (rows.run_values if changes_all else rows.step_values)(after)
+    step = rows.any_step if rows.changes_seldom(before, after) else rows.usual_step
+    values = step(after)
     values["guard_number"], values["guard_fence"] = before.number, before.fence
     values["guard_seq"], values["live"] = before.seq, after.state in LIVE
-    statement = _UPDATES[after.owner is None, changes_all]
+    statement = _UPDATES[after.owner is None, step]
     found = statement.execute(cursor, values).fetchall()
     if not found:
         if worker is not None and _is_there_already(cursor, change, worker):
@@ -158,7 +127,7 @@ def begin(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> RunRow 
 
 def insert_run(cursor: sqlite3.Cursor, new: RunRow) -> RunRow:
     """Write a run's own row: the run with the number that it was given."""
-    ((number,),) = _INSERT_RUN.execute(cursor, rows.run_values(new)).fetchall()
+    ((number,),) = _INSERT_RUN.execute(cursor, rows.new_run(new)).fetchall()
     return new._replace(number=number)
 
 
@@ -167,18 +136,19 @@ def append(cursor: sqlite3.Cursor, change: Change, number: int, worker: int | No
     seq = change.run.seq
     _INSERT_TRANSITION.execute(cursor, rows.transition_values(change, number, worker))
     for one_message in change.messages:
-        _INSERT_MESSAGE.execute(cursor, rows.message_values(one_message, number))
+        _INSERT_MESSAGE.execute(cursor, rows.new_message(one_message) | {"run": number})
     for one_call in change.calls:
-        values = rows.call_values(one_call, number)
         if one_call.requested_seq == seq:
-            _INSERT_CALL.execute(cursor, values)
+            _INSERT_CALL.execute(cursor, rows.new_call(one_call) | {"run": number})
         else:
-            _UPDATE_CALL.execute(cursor, values | {"run_": number, "number_": one_call.number})
+            row = {"run_": number, "number_": one_call.number}
+            _UPDATE_CALL.execute(cursor, rows.call_step(one_call) | row)
             if one_call.started_seq not in {None, seq} and not one_call.status.final:
-                _INSERT_CALL_VERSION.execute(cursor, rows.version_values(one_call, number, seq))
+                row = {"run": number, "call": one_call.number, "seq": seq}
+                _INSERT_CALL_VERSION.execute(cursor, rows.call_version(one_call) | row)
         if one_call.full_result is not None:
-            row = {"run": number, "call": one_call.number, "text": one_call.full_result}
-            _INSERT_FULL_RESULT.execute(cursor, row)
+            full = {"run": number, "call": one_call.number, "text": one_call.full_result}
+            _INSERT_FULL_RESULT.execute(cursor, full)
     _append_questions(cursor, change, number)
     if change.shortened:
         numbers = dumps(list(change.shortened))
@@ -191,11 +161,11 @@ def append(cursor: sqlite3.Cursor, change: Change, number: int, worker: int | No
 
 def _append_questions(cursor: sqlite3.Cursor, change: Change, number: int) -> None:
     for question in change.approvals:
-        values = rows.approval_values(question, number)
         if question.asked_seq == change.run.seq:
-            _INSERT_APPROVAL.execute(cursor, values)
+            _INSERT_APPROVAL.execute(cursor, rows.new_approval(question) | {"run": number})
         else:
-            _UPDATE_APPROVAL.execute(cursor, values | {"run_": number, "number_": question.number})
+            row = {"run_": number, "number_": question.number}
+            _UPDATE_APPROVAL.execute(cursor, rows.approval_step(question) | row)
 
 
 def _append_notes(cursor: sqlite3.Cursor, change: Change, number: int) -> None:

@@ -1,9 +1,13 @@
 """Between the plain data that decisions are made of and the rows that are stored."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
+
+from sqlalchemy import Table
 
 from stepwell.machine import CallStatus, State
 from stepwell.rules.change import Change
@@ -17,77 +21,92 @@ from stepwell.state.records import (
     Call,
     Fault,
     Role,
+    RunLimits,
     RunRow,
     StoredMessage,
     Used,
 )
+from stepwell.store import tables
 
-_USED = ("turns", "tool_calls", "input_tokens", "cached_tokens", "output_tokens", "cost")
 # Columns of a run that change seldom: a transition that sets one says so.
-SET = (
-    "model",
-    "max_turns",
-    "max_tool_calls",
-    "max_tokens",
-    "max_cost",
-    "max_seconds",
-    "window",
-    "overflow_at",
-)
-_settings = attrgetter(*SET)
+SET = (*RunLimits._fields, "model", "window", "overflow_at")
+# Enumerations, which are stored as their words.
+_WORDS = frozenset({"state", "approve", "role", "status", "kind"})
+_UNWRAP: dict[str, Callable[[Any], Any]] = {
+    "error": lambda fault: fault and fault.as_json(),
+    "masked": lambda is_masked: is_masked or None,
+}
 
 
-def run_values(run: RunRow) -> dict[str, Any]:
-    """A run's columns, but for its number."""
-    return {
-        "id": run.id,
-        "workflow": run.workflow,
-        "key": run.key,
-        "user": run.user,
-        "model": run.model,
-        "approve": run.approve.value,
-        "fence": run.fence,
-        "owner": run.owner,
-        "lease_until": run.lease_until,
-        "max_turns": run.max_turns,
-        "max_tool_calls": run.max_tool_calls,
-        "max_tokens": run.max_tokens,
-        "max_cost": run.max_cost,
-        "max_seconds": run.max_seconds,
-        "window": run.window,
-        "overflow_at": run.overflow_at,
-        "answer": run.answer,
-        "error": run.error.as_json() if run.error else None,
-        "cancel_requested": run.cancel_requested,
-        "created_at": run.created_at,
-        "finished_at": run.finished_at,
-        "forked_run": run.forked_run,
-        "forked_seq": run.forked_seq,
-        **step_values(run),
-    }
+class Reader:
+    """Reads a record's values for the columns of a table, by their names.
+
+    Args:
+        record: the class; a column without a field of its name is left to the database.
+        table: its table.
+        left_out: columns that are not read.
+        parts: fields that have columns of their own, with their classes.
+    """
+
+    def __init__(
+        self,
+        record: Any,
+        table: Table,
+        left_out: Collection[str] = (),
+        parts: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        paths = {name: f"{name}.value" if name in _WORDS else name for name in _fields(record)}
+        for part, kind in parts.items():
+            paths |= {name: f"{part}.{name}" for name in _fields(kind)}
+        wanted = [c.name for c in table.columns if c.name in paths and c.name not in left_out]
+        self.names = tuple(wanted)
+        self._get = attrgetter(*(paths[name] for name in wanted))
+        self._unwrapped = [(name, _UNWRAP[name]) for name in wanted if name in _UNWRAP]
+
+    def __call__(self, record: Any) -> dict[str, Any]:
+        """The values by the columns' names."""
+        values = dict(zip(self.names, self._get(record), strict=True))
+        for name, unwrap in self._unwrapped:
+            values[name] = unwrap(values[name])
+        return values
 
 
-def step_values(run: RunRow) -> dict[str, Any]:
-    """Those of a run's columns that any transition may change."""
-    used = run.used
-    return {
-        "state": run.state.value,
-        "seq": run.seq,
-        "attempt": run.attempt,
-        "not_before": run.not_before,
-        "active_ms": run.active_ms,
-        "turns": used.turns,
-        "tool_calls": used.tool_calls,
-        "input_tokens": used.input_tokens,
-        "cached_tokens": used.cached_tokens,
-        "output_tokens": used.output_tokens,
-        "cost": used.cost,
-        "reserved_turns": run.reserved_turns,
-        "reserved_tokens": run.reserved_tokens,
-        "reserved_cost": run.reserved_cost,
-        "digest": run.digest,
-        "updated_at": run.updated_at,
-    }
+def _fields(record: Any) -> tuple[str, ...]:
+    named: tuple[str, ...] | None = getattr(record, "_fields", None)
+    return named or tuple(field.name for field in fields(record))
+
+
+_PARTS: dict[str, Any] = {"used": Used, "limits": RunLimits}
+# Columns of a run that never change after its first transition.
+_FIXED = (
+    "number", "id", "workflow", "key", "user", "approve", "created_at", "forked_run", "forked_seq",
+)  # fmt: skip
+# Columns that claims, heartbeats and cancels write, not the driver.
+_NOT_THE_DRIVERS = ("owner", "lease_until", "cancel_requested")
+# Columns that few transitions change: the others do not write them again. A column that is missing
+# here is only written more often than it needs to be.
+_SELDOM = (*SET, "fence", "answer", "error", "finished_at")
+_CALL_FIXED = ("number", "provider_id", "tool", "arguments", "requested_seq")
+_APPROVAL_FIXED = ("number", "call", "kind", "asked_at", "asked_seq", "expires_at")
+
+new_run = Reader(RunRow, tables.run, ("number",), _PARTS)
+any_step = Reader(RunRow, tables.run, (*_FIXED, *_NOT_THE_DRIVERS), _PARTS)
+usual_step = Reader(RunRow, tables.run, (*_FIXED, *_NOT_THE_DRIVERS, *_SELDOM), _PARTS)
+new_message = Reader(StoredMessage, tables.message)
+new_call = Reader(Call, tables.call)
+call_step = Reader(Call, tables.call, _CALL_FIXED)
+call_version = Reader(Call, tables.call_version)
+new_approval = Reader(Approval, tables.approval)
+approval_step = Reader(Approval, tables.approval, _APPROVAL_FIXED)
+_settings = Reader(RunRow, tables.run, set(_fields(RunRow)) - set(SET), {"limits": RunLimits})
+
+
+def changes_seldom(before: RunRow, after: RunRow) -> bool:
+    """Whether any of the columns differs that few transitions change."""
+    return _seldom(before) != _seldom(after)
+
+
+_seldom = attrgetter(*(f"limits.{n}" if n in RunLimits._fields else n for n in _SELDOM))
 
 
 def run_row(row: Row) -> RunRow:
@@ -99,7 +118,10 @@ def run_row(row: Row) -> RunRow:
             "state": State(row["state"]),
             "approve": ApprovePolicy(row["approve"]),
             "error": fault(row["error"]),
-            "used": Used(**{name: row[name] for name in _USED}),
+            **{
+                part: kind(**{name: row[name] for name in _fields(kind)})
+                for part, kind in _PARTS.items()
+            },
         }
     )
 
@@ -140,9 +162,10 @@ def transition_values(change: Change, number: int, worker: int | None) -> dict[s
 def _sets(change: Change) -> dict[str, Any] | None:
     """The run's columns that this transition set and that no other row tells."""
     before, run = change.before, change.run
-    if before and run.answer is None and _settings(before) == _settings(run):
+    if before and run.answer is None and _same_settings(before, run):
         return None  # nearly always
-    found = {n: getattr(run, n) for n in SET if not before or getattr(before, n) != getattr(run, n)}
+    was, now = _settings(before) if before else {}, _settings(run)
+    found = {name: value for name, value in now.items() if not before or was[name] != value}
     if found.get("max_cost") is not None:
         found["max_cost"] = str(found["max_cost"])
     told = {change.messages[-1].text} if change.messages else set()
@@ -152,63 +175,19 @@ def _sets(change: Change) -> dict[str, Any] | None:
     return found or None
 
 
-def message_values(message: StoredMessage, run: int) -> dict[str, Any]:
-    """One message's row."""
-    return {
-        "run": run,
-        "number": message.number,
-        "seq": message.seq,
-        "role": message.role.value,
-        "text": message.text,
-        "reasoning": message.reasoning,
-        "provider": message.provider,
-        "raw": message.raw,
-        "covers": message.covers,
-    }
+def _same_settings(one: RunRow, other: RunRow) -> bool:
+    return (one.limits, one.model, one.window, one.overflow_at) == (
+        other.limits,
+        other.model,
+        other.window,
+        other.overflow_at,
+    )
 
 
 def stored_message(row: Row) -> StoredMessage:
     """A message as it is stored."""
     columns: dict[str, Any] = {k: row[k] for k in StoredMessage.__slots__}
     return StoredMessage(**columns | {"role": Role(row["role"])})
-
-
-def call_values(call: Call, run: int) -> dict[str, Any]:
-    """One call's row, without its uncut result."""
-    return {
-        "run": run,
-        "number": call.number,
-        "provider_id": call.provider_id,
-        "tool": call.tool,
-        "arguments": call.arguments,
-        "edited": call.edited,
-        "status": call.status.value,
-        "outcome": call.outcome,
-        "requested_seq": call.requested_seq,
-        "started_seq": call.started_seq,
-        "restarted_seq": call.restarted_seq,
-        "reconciled_seq": call.reconciled_seq,
-        "finished_seq": call.finished_seq,
-        "shortened_seq": None,
-        "fence": call.fence,
-        "ms": call.ms,
-        "late_outcome": None,
-        "masked": call.masked or None,
-    }
-
-
-def version_values(call: Call, run: int, seq: int) -> dict[str, Any]:
-    """What a call was after transition `seq`."""
-    return {
-        "run": run,
-        "call": call.number,
-        "seq": seq,
-        "status": call.status.value,
-        "restarted_seq": call.restarted_seq,
-        "reconciled_seq": call.reconciled_seq,
-        "fence": call.fence,
-        "ms": call.ms,
-    }
 
 
 def stored_call(row: Row) -> Call:
@@ -223,26 +202,6 @@ def inbox_entry(row: Sequence[Any]) -> InboxEntry:
     number, kind, text, amounts, by = row
     raised = json.loads(amounts) if amounts else {}
     return InboxEntry(number=number, kind=InboxKind(kind), text=text, amounts=raised, by=by)
-
-
-def approval_values(approval: Approval, run: int) -> dict[str, Any]:
-    """One question's row."""
-    return {
-        "run": run,
-        "number": approval.number,
-        "call": approval.call,
-        "kind": approval.kind.value,
-        "status": approval.status.value,
-        "digest": approval.digest,
-        "all_of_tool": approval.all_of_tool,
-        "asked_at": approval.asked_at,
-        "asked_seq": approval.asked_seq,
-        "expires_at": approval.expires_at,
-        "decided_at": approval.decided_at,
-        "decided_seq": approval.decided_seq,
-        "decided_by": approval.decided_by,
-        "reason": approval.reason,
-    }
 
 
 def stored_approval(row: Row) -> Approval:

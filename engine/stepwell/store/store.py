@@ -17,7 +17,7 @@ from stepwell.machine import State
 from stepwell.rules.change import Change
 from stepwell.rules.fork import Fate
 from stepwell.rules.mask import Mask
-from stepwell.state.call_terms import Today
+from stepwell.state.circumstances import Today
 from stepwell.state.inbox import InboxEntry, InboxKind
 from stepwell.state.records import RunRow
 from stepwell.state.snapshot import Snapshot

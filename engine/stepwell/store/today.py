@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, text
 
-from stepwell.state.call_terms import Today
+from stepwell.state.circumstances import Today
 from stepwell.state.records import RunRow
 from stepwell.store.types import Picodollars, milliseconds
 

@@ -1,16 +1,15 @@
 """Pure: what the model is shown of a run, as people look at it."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from stepwell.messages import AssistantMessage, Message, Request, ToolMessage
-from stepwell.pipeline import Pipeline
 from stepwell.rules.decide import AskModel, decide
 from stepwell.rules.summary import window
 from stepwell.state import tokens
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.snapshot import Snapshot
-from stepwell.workflow import Agent, Workflow, model_name
+from stepwell.workflow import Workflow, model_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +73,16 @@ class ContextView:
     window: int | None
 
 
-def context(workflow: Workflow, snapshot: Snapshot, now: datetime) -> ContextView:
+def context(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> ContextView:
     """The request that a run's next model call makes, or would make if one followed.
 
     Args:
         workflow: the run's, as the code has it now.
-        snapshot: the run at the transition in question, with its offer.
-        now: the time.
+        snapshot: the run at the transition in question.
+        given: the time, and the terms of the model.
     """
     run = snapshot.run._replace(not_before=None, cancel_requested=None)
-    command = decide(workflow, replace(snapshot, run=run), now)
+    command = decide(workflow, replace(snapshot, run=run), given)
     asked = command if isinstance(command, AskModel) else None
     request = asked.request if asked else _would_be(workflow, snapshot)
     is_transcript = request.transcript is snapshot.transcript
@@ -94,7 +93,6 @@ def context(workflow: Workflow, snapshot: Snapshot, now: datetime) -> ContextVie
         for place, message in enumerate(request.transcript)
     )
     estimate = overhead + sum(message.tokens for message in messages)
-    agent = workflow if isinstance(workflow, Agent) else None
     return ContextView(
         run=run.id,
         at=run.seq,
@@ -108,15 +106,14 @@ def context(workflow: Workflow, snapshot: Snapshot, now: datetime) -> ContextVie
         estimate=estimate,
         reported=snapshot.shown.reported if is_transcript else None,
         tokens=snapshot.shown.tokens(overhead) if is_transcript else estimate,
-        window=window(agent, snapshot) if agent else None,
+        window=window(workflow, snapshot, given) if workflow.summarising else None,
     )
 
 
 def _would_be(workflow: Workflow, snapshot: Snapshot) -> Request:
     """What stands, where no model call follows now; a pipeline's model sees nothing of it."""
-    shown: list[Message] = [] if isinstance(workflow, Pipeline) else snapshot.transcript
-    instructions = getattr(workflow, "instructions", "")
-    return Request(instructions, shown, workflow.definitions)
+    shown: list[Message] = snapshot.transcript if workflow.takes_messages else []
+    return Request(workflow.instructions, shown, workflow.definitions)
 
 
 def _message(message: Message, role: str | None) -> ShownMessage:
