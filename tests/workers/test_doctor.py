@@ -1,5 +1,6 @@
 """What `stepwell doctor` finds, how much it matters, and what it says to do about it."""
 
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from stepwell import Agent, Engine, ProviderError, Reply, ScriptedModel, clock, tool
-from stepwell.operations.doctor import Finding, Level, examine
+from stepwell.operations.doctor import LARGE_FILE, Finding, Level, examine
 
 Opened = Callable[..., Engine]
 LATELY = 90.0
@@ -44,6 +45,19 @@ def test_a_new_database_is_well(engine: Engine) -> None:
         "workers",
     ]
     assert {one.level for one in findings} == {Level.OK}
+
+
+def test_a_large_file_is_not_read_as_a_whole(opened: Opened) -> None:
+    engine = opened([play(Reply("Done."))])
+    engine.run("w", "Go.")
+    with closing(sqlite3.connect(engine.store.file)) as writer, writer:
+        size = LARGE_FILE + 1
+        writer.execute("UPDATE message SET text = CAST(zeroblob(?) AS TEXT)", (size,))
+        writer.commit()
+        writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    [(level, message, command)] = found(engine, "database")
+    assert (level, command) == ("ok", "stepwell db check")
+    assert re.search(r"can be read\. A full check of its \d+ MB takes about \d+ s\.$", message)
 
 
 WAITS = {

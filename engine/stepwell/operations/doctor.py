@@ -17,6 +17,10 @@ from stepwell.workflow import Workflow
 
 MEGABYTE = 2**20
 LARGE_WAL = 64 * MEGABYTE
+# A full check reads every transcript; up to this size it takes a second or two.
+LARGE_FILE = 8 * MEGABYTE
+CHECKED_PER_SECOND = 5 * MEGABYTE
+MINUTE = 60
 LITTLE_SPACE = 256 * MEGABYTE
 OVERDUE = timedelta(minutes=1)
 
@@ -77,12 +81,32 @@ def live_differences(store: Store, workflows: Mapping[str, Workflow]) -> dict[st
     return found
 
 
-def _file(file: Path) -> list[Finding]:
+def _database(file: Path) -> list[Finding]:
+    """The result of a full check, or how long one would take if the file is large."""
+    size = file.stat().st_size
+    if size > LARGE_FILE:
+        return [
+            Finding(
+                level=Level.OK,
+                what="database",
+                message=f"{file} can be read. A full check of its {size // MEGABYTE:,} MB "
+                f"takes about {_rounded(size / CHECKED_PER_SECOND)}.",
+                command="stepwell db check",
+            )
+        ]
     wrong = check.problems(file)
-    found = [
+    return [
         Finding(level=Level.PROBLEM, what="database", message=text, command="stepwell db check")
         for text in wrong
     ] or [Finding(level=Level.OK, what="database", message=f"{file} is sound.")]
+
+
+def _rounded(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < MINUTE else f"{seconds / MINUTE:.0f} min"
+
+
+def _file(file: Path) -> list[Finding]:
+    found = _database(file)
     version = schema.version(file)
     found.append(Finding(level=Level.OK, what="schema", message=f"Version {version}."))
     wal = file.with_name(f"{file.name}-wal")

@@ -20,21 +20,25 @@ CLOCK_SLACK = 5_000
 _LIVE = ", ".join(f"'{state}'" for state in LIVE)
 _REGISTER = insert(worker)
 
-# A parked run is due only when a question of it has expired, which is what `not_before` says.
+# A parked run is due only when one of its questions has expired; `not_before` says when. The
+# indexes are named because SQLite prefers one by workflow, and then reads every ended run.
 _DUE = f"""
-    SELECT number FROM run AS due
+    SELECT number FROM run AS due {{index}}
     WHERE owner IS NULL AND state IN ({_LIVE}) AND coalesce(not_before, 0) <= :now
         AND (state <> 'awaiting_approval' OR not_before IS NOT NULL)
         AND workflow IN (SELECT value FROM json_each(:workflows))
-        AND coalesce(:number, number) = number
+        {{only}}
         AND NOT EXISTS (
             SELECT 1 FROM json_each(:limits)
             WHERE key = due.workflow AND value <= (
-                SELECT count(*) FROM run WHERE owner IS NOT NULL AND workflow = due.workflow))
+                SELECT count(*) FROM run INDEXED BY run_owned
+                WHERE owner IS NOT NULL AND workflow = due.workflow))
     ORDER BY number LIMIT 1"""  # noqa: S608 - no input is put into the text
-_CLAIM = f"""
+_CLAIM = """
     UPDATE run SET owner = :owner, lease_until = :until, fence = fence + 1
-    WHERE number = ({_DUE}) RETURNING number"""  # noqa: S608 - likewise
+    WHERE number = ({due}) RETURNING number"""
+CLAIM_NEXT = _CLAIM.format(due=_DUE.format(index="INDEXED BY run_due", only=""))
+CLAIM_ONE = _CLAIM.format(due=_DUE.format(index="NOT INDEXED", only="AND number = :number"))
 _RELEASE = """
     UPDATE run SET owner = NULL, lease_until = NULL
     WHERE number = :number AND fence = :fence AND owner = :owner"""
@@ -53,7 +57,7 @@ _LATE = """
 _OWNED = text("""
     SELECT r.number, r.fence, r.lease_until, w.seen_at,
         w.host, w.boot, w.namespace, w.pid, w.started
-    FROM run r JOIN worker w ON w.number = r.owner
+    FROM run r INDEXED BY run_owned JOIN worker w ON w.number = r.owner
     WHERE r.owner IS NOT NULL AND coalesce(:number, r.number) = r.number ORDER BY r.number""")
 
 
@@ -126,7 +130,8 @@ def claim(
         "number": number,
         "limits": dumps(dict(limits)),
     }
-    found = cursor.execute(_CLAIM, values).fetchall()
+    statement = CLAIM_NEXT if number is None else CLAIM_ONE
+    found = cursor.execute(statement, values).fetchall()
     if not found:
         return None
     cursor.execute(_SEEN, {"now": milliseconds(now), "owner": owner})

@@ -9,24 +9,24 @@ from sqlalchemy import Connection, select, text
 from stepwell.plain_json import dumps
 from stepwell.store.claim import owned
 from stepwell.store.owner import Owner, is_gone
+from stepwell.store.states import LIVE_RUNS
 from stepwell.store.tables import run
 from stepwell.store.types import milliseconds
 
-_COUNTS = text("""
+_COUNTS = text(f"""
     SELECT
         count(*) FILTER (WHERE state = 'awaiting_approval'),
-        count(*) FILTER (WHERE state = 'failed'),
-        count(*) FILTER (WHERE state = 'capped'),
+        (SELECT count(*) FROM run WHERE state = 'failed'),
+        (SELECT count(*) FROM run WHERE state = 'capped'),
         count(*) FILTER (WHERE owner IS NULL AND not_before > :now
             AND state IN ('awaiting_model', 'summarising', 'dispatching')),
         count(*) FILTER (WHERE owner IS NULL AND coalesce(not_before, 0) <= :now
             AND state IN ('awaiting_model', 'summarising', 'dispatching')
             AND workflow IN (SELECT value FROM json_each(:workflows)))
-    FROM run""")
-_LIVE_WORKFLOWS = text("""
-    SELECT workflow, count(*) FROM run
-    WHERE state IN ('awaiting_model', 'summarising', 'dispatching', 'awaiting_approval')
-    GROUP BY workflow ORDER BY workflow""")
+    FROM run WHERE number IN ({LIVE_RUNS})""")  # noqa: S608 - no input is put into the text
+_LIVE_WORKFLOWS = text(f"""
+    SELECT workflow, count(*) FROM run WHERE number IN ({LIVE_RUNS})
+    GROUP BY +workflow ORDER BY +workflow""")  # noqa: S608 - likewise
 _WORKERS = text("""
     SELECT host, boot, namespace, pid, started FROM worker
     WHERE seen_at > :since ORDER BY number""")

@@ -25,6 +25,7 @@ from stepwell.store import inbox
 from stepwell.store.claim import Owned
 from stepwell.store.owner import Owner
 from stepwell.store.prepared import Prepared
+from stepwell.store.states import in_states
 from stepwell.store.tables import (
     approval,
     call,
@@ -149,7 +150,7 @@ def runs(
     """Runs, the newest first."""
     query = _RUNS.order_by(run.c.number.desc()).limit(limit)
     if state is not None:
-        query = query.where(run.c.state == state.value)
+        query = query.where(in_states([state]))
     if workflow is not None:
         query = query.where(run.c.workflow == workflow)
     found = connection.execute(query).mappings()

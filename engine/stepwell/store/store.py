@@ -25,6 +25,7 @@ from stepwell.store import claim, forked_runs, inbox, load, past, record, today
 from stepwell.store.claim import Owned
 from stepwell.store.database import Database
 from stepwell.store.owner import this_process
+from stepwell.store.states import in_states
 from stepwell.store.tables import run
 
 T = TypeVar("T")
@@ -71,7 +72,7 @@ class Store(Database):
 
     def numbers(self, states: Collection[State]) -> list[int]:
         """The numbers of all runs in these states, the oldest first."""
-        query = select(run.c.number).where(run.c.state.in_([state.value for state in states]))
+        query = select(run.c.number).where(in_states(states))
         with self.reading() as connection:
             return list(connection.execute(query.order_by(run.c.number)).scalars())
 

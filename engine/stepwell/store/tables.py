@@ -11,6 +11,8 @@ from stepwell.machine import LIVE
 from stepwell.store.types import Json, Milliseconds, Picodollars
 
 _LIVE = ", ".join(f"'{state}'" for state in LIVE)
+# Joined by OR, else SQLite does not see that one of them is enough.
+_STOPPED = "state = 'capped' OR state = 'failed' OR state = 'cancelled'"
 _OF_RUN = {"sqlite_with_rowid": False}
 
 
@@ -40,6 +42,8 @@ class Run(SQLModel, table=True):
             sqlite_where=text(f"owner IS NULL AND state IN ({_LIVE})"),
         ),
         Index("run_owned", "owner", sqlite_where=text("owner IS NOT NULL")),
+        Index("run_stopped", "state", sqlite_where=text(_STOPPED)),
+        Index("run_workflow", "workflow"),
         Index("run_forks", "forked_run", sqlite_where=text("forked_run IS NOT NULL")),
     )
 

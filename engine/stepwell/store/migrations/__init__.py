@@ -20,4 +20,12 @@ def _version_2(operations: Any) -> None:
         feature.upgrade(operations)
 
 
-MIGRATIONS: tuple[Migration, ...] = (_version_2,)
+def _version_3(operations: Any) -> None:
+    """Indexes for runs by state and by workflow."""
+    from stepwell.store.migrations import queries  # not imported with this module: brings Alembic
+
+    for feature in (queries,):
+        feature.upgrade(operations)
+
+
+MIGRATIONS: tuple[Migration, ...] = (_version_2, _version_3)
