@@ -38,7 +38,7 @@ def commands() -> str:
 
 def tree() -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command with the words that call it, groups before what is in them."""
-    pending = [(("stepwell",), typer.main.get_command(app))]
+    pending: list[tuple[tuple[str, ...], Any]] = [(("stepwell",), typer.main.get_command(app))]
     while pending:
         path, command = pending.pop(0)
         yield path, command

@@ -144,7 +144,8 @@ class InMemory:
         outcome = self.snapshot.batch[number].outcome
         assert outcome is not None
         assert outcome["ok"] is False
-        return tuple(outcome["error"][name] for name in ("type", "message", "hint"))  # type: ignore[return-value]
+        error = outcome["error"]
+        return error["type"], error["message"], error["hint"]
 
     def apply(self, change: Change) -> Change:
         """What `Store.record` does to a snapshot."""

@@ -19,6 +19,7 @@ import pytest
 from pydantic import Field
 
 import workflows
+from docs import generate
 from stepwell import tool
 from stepwell.cli.ask import DID_IT_HAPPEN, MAY_IT_RUN
 from stepwell.errors import ArgumentsError
@@ -26,10 +27,8 @@ from stepwell.machine import LIVE, TRANSITIONS, CallStatus, State
 from stepwell.settings import Settings
 from stepwell.store.views import VIEWS
 from stepwell.tools.arguments import Parameters, parse
-from tests.pages import PAGES, ROOT, Player, Server, agrees, blocks, shown
-
-sys.path.insert(0, str(ROOT / "docs"))
-import generate  # docs/ is no package
+from tests.forking import Server
+from tests.pages import PAGES, ROOT, Player, agrees, blocks, shown
 
 DOCS = ROOT / "docs"
 LINK = re.compile(r"\]\(([^)\s]+)\)")

@@ -39,7 +39,7 @@ from stepwell.errors import (
     UnknownRun,
     UnknownWorkflow,
 )
-from stepwell.messages import AssistantMessage, ToolMessage, Usage
+from stepwell.messages import AssistantMessage, Request, ToolMessage, Usage
 from stepwell.rules.approval import decide_approval
 from stepwell.state.circumstances import Circumstances
 from stepwell.views.runs import RunDetail
@@ -103,7 +103,7 @@ def test_a_run_is_driven_to_its_answer(make: Callable[..., Engine], till: Till) 
 
 def test_what_is_shown_of_a_run_does_not_change(make: Callable[..., Engine]) -> None:
     with pytest.raises(FrozenInstanceError):
-        make(Reply("x")).run("w", "Go.").state = "failed"
+        make(Reply("x")).run("w", "Go.").state = "failed"  # type: ignore[misc]
 
 
 def test_two_rounds_cost_five_transitions(make: Callable[..., Engine]) -> None:  # 2 N + 1
@@ -114,8 +114,13 @@ def test_two_rounds_cost_five_transitions(make: Callable[..., Engine]) -> None: 
 def test_submit_only_inserts_and_work_drives_whatever_is_due_the_oldest_first(
     make: Callable[..., Engine], till: Till
 ) -> None:
-    order = []
-    engine = make(lambda request: order.append(request.transcript[0].text) or Reply("ok"))
+    order: list[str] = []
+
+    def complete(request: Request) -> Reply:
+        order.append(request.transcript[0].text)
+        return Reply("ok")
+
+    engine = make(complete)
     runs = [engine.submit("w", text) for text in ("a", "b", "c")]
     assert ([run.state for run in runs], order) == (["awaiting_model"] * 3, [])
     engine.work(until_idle=True, concurrency=1)
@@ -126,7 +131,8 @@ def test_submit_only_inserts_and_work_drives_whatever_is_due_the_oldest_first(
 def test_every_transition_is_told_once_and_in_order_and_text_as_it_arrives(
     make: Callable[..., Engine],
 ) -> None:
-    told, heard = [], []
+    told: list[Any] = []
+    heard: list[str] = []
     engine = make(Reply("Wait.", calls=[WIRE]), Reply("done"))
     run = engine.run("w", "Go.", on_transition=told.append, on_text=heard.append)
     engine.approve(run.id)
@@ -244,7 +250,8 @@ def test_a_run_that_somebody_drives_is_followed(make: Callable[..., Engine]) -> 
         return "held"
 
     engine = make(Reply(calls=[("hold", {})]), Reply("done"), tools=[hold])
-    ended, told = [], []
+    ended: list[Any] = []
+    told: list[Any] = []
 
     def start(**options: Any) -> None:
         ended.append(engine.run("w", "Go.", key="k", **options))
@@ -481,7 +488,7 @@ def test_a_limit_caps_and_a_raise_goes_on(make: Callable[..., Engine], till: Til
     engine = make(Reply(calls=[PAY]), Reply(calls=[PAY]), Reply("done"))
     run = engine.run("w", "Go.", max_turns=1)
     assert (run.state, present(run.error)["type"]) == ("capped", "max_turns")
-    assert "1 model call (max_turns)" in run.answer
+    assert "1 model call (max_turns)" in present(run.answer)
     assert engine.resume(run.id).state == "capped"
     assert engine.resume(run.id, max_turns=1).state == "capped"
     run = engine.resume(run.id, max_turns=1, by="ann")
@@ -620,7 +627,7 @@ def test_a15_a_result_that_quotes_a_marker_is_a_result(
 
 
 def test_e08_bad_calls_never_stop_the_run(make: Callable[..., Engine], till: Till) -> None:
-    bad = [
+    bad: list[tuple[str, dict[str, Any] | str | None]] = [
         ("get_wether", {}),
         ("", {}),
         ("Pay", {"amount": 1}),
@@ -686,14 +693,14 @@ class Model(BaseModel):
 
 
 def itself() -> list[list[list[Any]]]:
-    found = []
+    found: list[Any] = []
     found.append(found)
     return found
 
 
 MOMENT = datetime(2027, 3, 14, 2, 30, tzinfo=UTC)
 # B06: each value with the JSON that the model reads, or None where there is no JSON form.
-VALUES = {
+VALUES: dict[str, tuple[Callable[[], Any], Any]] = {
     "datetime": (lambda: MOMENT, "2027-03-14T02:30:00Z"),
     "Decimal": (lambda: Decimal("0.10"), "0.10"),
     "bytes": (lambda: b"\xff\x00", "/wA="),
@@ -760,8 +767,8 @@ def test_b14_big_results_are_bounded_for_the_model_and_kept_whole_for_people(
     )
     run = engine.run("w", "Go.")
     assert run.state == "done"
-    assert len(run.calls[0].full_result) == 200_000
-    assert json.loads(run.calls[3].full_result) == list(range(45_000))
+    assert len(present(run.calls[0].full_result)) == 200_000
+    assert json.loads(present(run.calls[3].full_result)) == list(range(45_000))
     for message in requests(engine)[-1]:
         assert len(message.text) < 91_000
     of_one_batch = [m.text for m in requests(engine)[1] if isinstance(m, ToolMessage)]

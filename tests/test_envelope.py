@@ -11,7 +11,7 @@ from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Never
 from uuid import UUID
 
 import pytest
@@ -177,28 +177,28 @@ def test_every_result_has_one_json_form(value: Any, expected: Any) -> None:
     assert json.loads(dumps(result)) == expected
 
 
-def endless() -> list[list[list[Any]]]:
+def endless() -> list[object]:
     inner: list[object] = []
     inner.append(inner)
     return inner
 
 
-def doubling() -> list[list[list[Any]]]:
+def doubling() -> list[object]:
     value: list[object] = []
     for _ in range(60):
         value = [value, value]
     return value
 
 
-def nested(depth: int) -> list[list[list[Any]]]:
+def nested(depth: int) -> list[object]:
     value: list[object] = []
     for _ in range(depth - 1):
         value = [value]
     return value
 
 
-class Grumpy(dict):
-    def items(self) -> None:
+class Grumpy(dict[str, int]):
+    def items(self) -> Never:
         raise RuntimeError("no")
 
 

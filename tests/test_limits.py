@@ -4,6 +4,7 @@ The model of these tests takes 3 USD for a million tokens read and 15 for a mill
 is 3 tokens of text and 8 for the message: 11.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from stepwell.machine import State, Trigger
 from stepwell.messages import Reply, Terms, Usage
-from stepwell.pipeline import Ask, Pipeline
+from stepwell.pipeline import Ask, Pipeline, Step
 from stepwell.rules.decide import AskModel, Finish, RunCalls, Wait
 from stepwell.rules.recovery import resume
 from stepwell.state.circumstances import CallTerms, Circumstances, Today
@@ -178,7 +179,7 @@ def test_another_model_is_reserved_at_its_own_price() -> None:
 
 
 def test_a_pipeline_s_prompt_is_paid_for() -> None:
-    def plan(text: str, steps: list[Any]) -> Ask:
+    def plan(text: str, steps: Sequence[Step]) -> Ask:
         return Ask("word " * 600)
 
     run = begun(workflow=Pipeline("w", plan=plan), max_cost=Decimal(1))
@@ -316,7 +317,7 @@ def test_what_a_day_s_other_runs_have_to_know_is_reserved() -> None:
 
 
 def test_a_day_s_cost_needs_a_price() -> None:
-    run = begun(replace(UNKNOWN, is_metered=True), agent(limits=Limits(cost_per_day=1)))
+    run = begun(replace(UNKNOWN, is_metered=True), agent(limits=Limits(cost_per_day=Decimal(1))))
     run.today = Today(before=0, cost=Decimal(0))
     run.settle()
     assert run.run.error.type == "unknown_price"
@@ -366,20 +367,20 @@ def test_the_limit_is_never_exceeded_by_more_than_one_call(
         assert (used.turns, used.tokens, used.cost) >= (before.turns, before.tokens, before.cost)
         assert used.cost >= billed
         assert used.cost <= run.run.limits.max_cost + largest
-        assert used.cost == sum((c.usage.cost for c in run.history if c.usage), Decimal(0))
+        assert used.cost == sum((present(c.usage.cost) for c in run.history if c.usage), Decimal(0))
 
 
 def _one_step(run: InMemory, what: str, share: Decimal, text: str) -> tuple[Decimal, Decimal]:
     """Take one step; what the provider bills for it, and what was reserved for the call."""
     command = run.settle()
     if isinstance(command, Wait):
-        run.now = command.until
+        run.now = present(command.until)
     elif isinstance(command, Finish):
         run.resume(max_cost="0.01") if run.state is not State.DONE else None
     elif isinstance(command, RunCalls):
         run.crash() if what == "crash" else run.ends(command.calls[0].number, text)
     else:
-        return _ask(run, command, what, share, text)
+        return _ask(run, expect(AskModel, command), what, share, text)
     return Decimal(0), Decimal(0)
 
 
@@ -387,7 +388,7 @@ def _ask(
     run: InMemory, command: AskModel, what: str, share: Decimal, text: str
 ) -> tuple[Decimal, Decimal]:
     reserved = cost(run.tokens, present(command.request.max_output_tokens))
-    bill = reserved * min(share, 1) if what in {"timeout", "crash"} else reserved * share
+    bill = reserved * min(share, Decimal(1)) if what in {"timeout", "crash"} else reserved * share
     if what == "crash":
         run.crash()
     elif what in {"timeout", "overloaded"}:

@@ -15,8 +15,9 @@ from stepwell.rules.decide import Record, decide
 from stepwell.state.circumstances import CallTerms, Circumstances
 from tests.engines import AT_ONCE, SOON
 from tests.in_memory import NOW
-from tests.narrowing import present
+from tests.narrowing import expect, present
 
+Traveller = time_machine.Traveller
 SPENT = Usage(10, 0, 1, Decimal("0.30"))
 
 
@@ -29,21 +30,25 @@ class Dear(ScriptedModel):
 
 
 @pytest.fixture
-def opens(tmp_path: Path) -> Iterator[Callable[..., Engine]]:
+def traveller() -> Iterator[Traveller]:
+    with time_machine.travel(NOW, tick=False) as moved:
+        yield moved
+
+
+@pytest.fixture
+def opens(tmp_path: Path, traveller: Traveller) -> Callable[..., Engine]:
     def _open(*script: Any, **limits: Any) -> Engine:
         workflow = Agent("w", model=Dear(*script), limits=Limits(**limits))
         return Engine(tmp_path / "runs.db", workflows=[workflow], settings=AT_ONCE)
 
-    with time_machine.travel(NOW, tick=False) as traveller:
-        _open.traveller = traveller
-        yield _open
+    return _open
 
 
-def crash_in_a_call(engine: Engine, traveller: Any) -> None:
+def crash_in_a_call(engine: Engine, traveller: Traveller) -> None:
     """A process claims the run, reserves its next call, and is never heard of again."""
     snapshot = engine.store.claim(engine.workflows, clock.now(), clock.now() + SOON)
     [workflow] = engine.workflows.values()
-    terms = CallTerms(model=None, terms=workflow.model.terms)
+    terms = CallTerms(model=None, terms=expect(Dear, workflow.model).terms)
     given = Circumstances(now=clock.now(), terms=terms)
     while isinstance(command := decide(workflow, present(snapshot), given), Record):
         engine.store.record(present(snapshot), command.change)
@@ -51,20 +56,22 @@ def crash_in_a_call(engine: Engine, traveller: Any) -> None:
 
 
 def test_c22_each_crash_is_charged_and_the_next_process_goes_on_with_what_is_left(
-    opens: Callable[..., Engine],
+    opens: Callable[..., Engine], traveller: Traveller
 ) -> None:
     with opens(Reply("done", usage=SPENT), max_cost=1) as engine:
         id_ = engine.submit("w", "Go.").id
-        crash_in_a_call(engine, opens.traveller)
+        crash_in_a_call(engine, traveller)
         run = engine.resume(id_)
         # 0.40 are charged for the lost call; the one after took 0.30
         assert (run.state, run.used.turns, run.used.cost) == ("done", 2, Decimal("0.70"))
 
 
-def test_c22_what_is_left_is_what_the_last_process_left(opens: Callable[..., Engine]) -> None:
+def test_c22_what_is_left_is_what_the_last_process_left(
+    opens: Callable[..., Engine], traveller: Traveller
+) -> None:
     with opens(Reply("done", usage=SPENT), max_cost="0.75") as engine:
         id_ = engine.submit("w", "Go.").id
-        crash_in_a_call(engine, opens.traveller)
+        crash_in_a_call(engine, traveller)
     with opens(Reply("done", usage=SPENT), max_cost="0.75") as engine:
         run = engine.resume(id_)  # 0.40 + 0.40 is more than 0.75
         assert (run.state, present(run.error)["type"], run.used.cost) == (
@@ -95,13 +102,15 @@ def test_a_raise_of_a_live_run_lies_in_its_inbox_exactly(opens: Callable[..., En
     with opens(Reply("done", usage=SPENT), max_cost="0.1") as engine:
         id_ = engine.submit("w", "Go.").id
         run = engine.resume(id_, max_cost="0.30")
-        assert [dict(sent.amounts) for sent in run.inbox] == [{"max_cost": "0.30"}]
+        assert [sent.amounts for sent in run.inbox] == [{"max_cost": "0.30"}]
         assert (run.state, run.limits.max_cost) == ("done", Decimal("0.40"))
 
 
-def test_time_in_the_queue_is_not_counted(opens: Callable[..., Engine]) -> None:
+def test_time_in_the_queue_is_not_counted(
+    opens: Callable[..., Engine], traveller: Traveller
+) -> None:
     with opens(Reply("done", usage=SPENT), max_seconds=60) as engine:
         id_ = engine.submit("w", "Go.").id
-        opens.traveller.shift(timedelta(hours=1))
+        traveller.shift(timedelta(hours=1))
         run = engine.resume(id_)
         assert (run.state, run.used.active_ms) == ("done", 0)

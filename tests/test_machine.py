@@ -12,7 +12,7 @@ LIVE_STATES = {"awaiting_model", "summarising", "dispatching", "awaiting_approva
 ENDED = {"done", "capped", "failed", "cancelled"}
 
 # trigger: {source: destination}; anything that is not here must be refused.
-TABLE = {
+TABLE: dict[str, dict[str | None, str]] = {
     "start": {None: "awaiting_model"},
     "fork": {},  # begins a run in one of several states: see below
     "request_tools": {"awaiting_model": "dispatching"},

@@ -34,7 +34,7 @@ def test_why_it_ended_follows_from_what_it_holds_unless_said(
 def test_replies_do_not_change_and_compare_by_value() -> None:
     assert Reply("a", usage=Usage(1)) == Reply("a", usage=Usage(1)) != Reply("a", usage=Usage(2))
     with pytest.raises(AttributeError):
-        Reply("a").text = "b"
+        Reply("a").text = "b"  # type: ignore[misc]
 
 
 def test_counts_as_users_see_them() -> None:

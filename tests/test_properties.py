@@ -7,7 +7,7 @@ step what must always hold is checked, and at the end that the run can still be 
 
 import copy
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -57,12 +57,15 @@ from stepwell.state.records import ApprovePolicy, Call, RunRow
 from stepwell.state.snapshot import Snapshot
 from stepwell.state.transcript import problems
 from stepwell.store import Store
+from stepwell.tools.context import Finding
 from stepwell.workflow import Agent
 from tests.in_memory import KIT, LOST, InMemory, agent
 from tests.narrowing import present
 from tests.test_machine import ENDED, TABLE
 
 pytestmark = pytest.mark.timeout(600)  # a failure is made small before it is shown
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+Step = Callable[[], None]
 LOOSE = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -75,7 +78,7 @@ def often(common: Any, *rare: Any, weight: int = 6) -> Any:
 
 ODD_TEXT = st.sampled_from(["", " ", "hi", "\udcff\0", "e\u0301"])
 IDS = st.sampled_from(["", "", "k", "call_1", "call_2", "call_3", "call_7"])
-ARGUMENTS = {
+ARGUMENTS: dict[str, list[Any]] = {
     "look": [{"q": "a"}, '{"q": "b"}'],
     "put": [{"key": "k"}, {"key": "k", "value": 3}],
     "pay": [{"amount": 1}, '{"amount": 2}'],
@@ -87,7 +90,7 @@ VALID = st.sampled_from([(name, a) for name, given in ARGUMENTS.items() for a in
 INVALID = st.sampled_from(
     [("pay", {"amount": "1"}), ("wire", "{"), ("look", None), ("nobody", {}), ("", "[1]"), ("pay", "NaN")]
 )  # fmt: skip
-CALLS = st.builds(lambda pair, id_: ToolCall(*pair, id_), often(VALID, INVALID), IDS)
+CALLS = st.builds(lambda pair, id_: ToolCall(pair[0], pair[1], id_), often(VALID, INVALID), IDS)
 PRICES = st.sampled_from([None, Decimal(0), Decimal("0.000123")])
 USAGE = st.builds(Usage, st.integers(0, 999), st.integers(0, 99), st.integers(0, 99), PRICES)
 RAW = st.none() | st.just({"type": "thinking", "data": "X"})
@@ -107,7 +110,9 @@ FAULTS = st.builds(
     st.sampled_from([None, 0, 0.0004, 9, 11, 7200]),
 )
 RESULTS = st.sampled_from([None, "fine", {"a": [1]}, "x" * 30_000, "\u0000" * 10])
-FINDINGS = st.sampled_from([Happened("it did"), DidNotHappen(), NotKnown("who knows")])
+FINDINGS: st.SearchStrategy[Finding] = st.sampled_from(
+    [Happened("it did"), DidNotHappen(), NotKnown("who knows")]
+)
 JITTER = st.floats(0, 1, exclude_max=True)
 DECISIONS = st.builds(
     Decision,
@@ -132,7 +137,9 @@ def worlds(draw: DrawFn) -> tuple[Agent, dict[str, Any]]:
     always = draw(st.sampled_from([[], [], ["look", "book"]]))
     approvals = Approvals(always=always, expire_after=timedelta(hours=1))
     parallel = draw(st.integers(1, 4))
-    long = draw(st.sampled_from([{"window": 10**6}, {"window": 2_000}, {"at": 100}]))
+    long: dict[str, Any] = draw(
+        st.sampled_from([{"window": 10**6}, {"window": 2_000}, {"at": 100}])
+    )
     summarising = Summarising(keep_turns=draw(st.integers(1, 3)), **long)
     workflow = agent(
         tools=[*KIT, book], parallel=parallel, approvals=approvals, summarising=summarising
@@ -148,7 +155,7 @@ def worlds(draw: DrawFn) -> tuple[Agent, dict[str, Any]]:
 class Journey:
     """One run and all that may happen to it."""
 
-    def __init__(self, draw: DrawFn) -> None:
+    def __init__(self, draw: Draw) -> None:
         self.draw = draw
         workflow, options = draw(worlds())
         self.run = InMemory(workflow, **options)
@@ -157,10 +164,10 @@ class Journey:
         self.starts: Counter[int] = Counter()
         self.again: Counter[int] = Counter()  # how often somebody said: run it again
         self.sent = 0
-        self.mailed = []  # what was sent, and the driver has not heard of
+        self.mailed: list[InboxEntry] = []  # what was sent, and the driver has not heard of
         self.model_calls = 0
         self.checked = 1
-        self.stale = None
+        self.stale: tuple[Snapshot, Change] | None = None
 
     @property
     def snapshot(self) -> Snapshot:
@@ -243,7 +250,7 @@ class Journey:
                 self.asked |= {call.number for call in calls}
                 self.a_tool_finds_out()
             case Wait(until):
-                self.run.now = until
+                self.run.now = present(until)
 
     def hand_out(self, calls: tuple[Any, ...]) -> None:
         """What the performer does with a command: calls that it has not begun are begun."""
@@ -468,7 +475,7 @@ class Journey:
                 driven=False,
             )
         elif not self.is_driven():
-            run.now = self.row.not_before
+            run.now = present(self.row.not_before)
         else:
             self.one_good_effect()
 
@@ -485,13 +492,13 @@ class Journey:
             case Reconcile(calls):
                 self.conclude(Reconciled(calls[0].number, NotKnown()))
             case Wait(until):
-                self.run.now = until
+                self.run.now = present(until)
 
 
 class StoredJourney(Journey):
     """The same on a real database: after every step it alone would give this snapshot."""
 
-    def __init__(self, draw: DrawFn, store: Store) -> None:
+    def __init__(self, draw: Draw, store: Store) -> None:
         super().__init__(draw)
         self.store = store
         [first] = self.run.history
@@ -510,12 +517,13 @@ class StoredJourney(Journey):
         super().request_cancel()
 
     def put(self, entry: InboxEntry) -> None:
-        said = {"text": entry.text, "amounts": entry.amounts}
-        number = self.store.send(self.row.number, entry.kind, entry.by, **said)
+        number = self.store.send(
+            self.row.number, entry.kind, entry.by, text=entry.text, amounts=entry.amounts
+        )
         assert number == entry.number
         super().put(entry)
 
-    def try_to_claim(self, known: Snapshot | None = None) -> Snapshot:
+    def try_to_claim(self, known: Snapshot | None = None) -> Snapshot | None:
         until = self.run.now + timedelta(seconds=30)
         return self.store.claim(["w"], self.run.now, until, self.row.number, known=known)
 
@@ -526,17 +534,17 @@ class StoredJourney(Journey):
         known = self.run.snapshot if fence % 2 else None  # every other time
         claimed = self.try_to_claim(known)
         assert claimed is not None
-        mine = {"owner": claimed.run.owner, "lease_until": claimed.run.lease_until}
-        assert claimed.run == before._replace(fence=fence, **mine)
+        owner, until = claimed.run.owner, claimed.run.lease_until
+        assert claimed.run == before._replace(fence=fence, owner=owner, lease_until=until)
         self.run.snapshot = claimed
         self.mailed.clear()
 
     def possible(self) -> list[Any]:
-        late = [self.a_late_writer_changes_nothing] * 3 if self.stale else []
+        late: list[Step] = [self.a_late_writer_changes_nothing] * 3 if self.stale else []
         return [*super().possible(), *late]
 
     def a_late_writer_changes_nothing(self) -> None:
-        snapshot, change = self.stale
+        snapshot, change = present(self.stale)
         self.stale = None
         with pytest.raises(LeaseLost):
             self.store.record(snapshot, change)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def opened(
     file: Path, model: Model, summariser: ScriptedModel | None = None, **options: int
 ) -> Engine:
     limits = Limits(max_turns=options.pop("max_turns", 100), max_tool_calls=10_000, max_repeats=9)
-    kept = {"keep_turns": 2} | options
+    kept: dict[str, Any] = {"keep_turns": 2} | options
     summarising = Summarising(model=summariser or cheap(), **kept)
     workflow = Agent("w", tools=[look], model=model, limits=limits, summarising=summarising)
     return Engine(file, workflows=[workflow], settings=AT_ONCE)

@@ -45,22 +45,26 @@ def test_a_contradiction_is_refused(options: dict[str, Any], words: str) -> None
         Agent("w", **options)
 
 
+def limits(name: str, value: Any) -> Limits:
+    return Limits(**{name: value})
+
+
 @pytest.mark.parametrize("limit", ["max_turns", "max_tool_calls"])
 def test_a_limit_is_not_negative(limit: str) -> None:
     with pytest.raises(WorkflowDefinitionError, match=f"{limit} cannot be negative"):
-        Limits(**{limit: -1})
-    assert getattr(Limits(**{limit: 0}), limit) == 0
+        limits(limit, -1)
+    assert getattr(limits(limit, 0), limit) == 0
 
 
 def test_a_workflow_does_not_change() -> None:
     with pytest.raises(AttributeError):
-        Agent("w").name = "x"
+        Agent("w").name = "x"  # type: ignore[misc]
 
 
 def test_workflows_are_registered_by_name_from_a_list_or_a_module() -> None:
     a, b = Agent("a"), Agent("b")
     module = ModuleType("workflows")
-    module.first, module.again, module.second, module.other = a, a, b, 7
+    vars(module).update(first=a, again=a, second=b, other=7)
     assert registered([a, b]) == registered(module) == {"a": a, "b": b}
     assert registered([]) == {}
 

@@ -186,8 +186,11 @@ class Provider(Protocol):
         model: the full name, as `--model` takes it and as the history shows it.
     """
 
-    name: str
-    model: str
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
 
     def complete(self, request: Request, on_text: OnText | None) -> Reply:
         """Make one model call.

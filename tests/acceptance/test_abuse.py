@@ -75,6 +75,10 @@ def test_somebody_else_holds_the_database(project: Project) -> None:
     assert finish(running, 0).out == "The end.\n"
 
 
+def until_asked(project: Project, times: int) -> None:
+    project.until(lambda: project.effects().count("model 0") == times)
+
+
 def test_killed_again_and_again_it_ends_as_failed(project: Project) -> None:
     """C22: limits and attempts are counted across crashes."""
     text = script(say("Never.", wait="a"))
@@ -82,8 +86,7 @@ def test_killed_again_and_again_it_ends_as_failed(project: Project) -> None:
     for crash in range(3):
         args = ["run", "play", text, "--key", "k"] if crash == 0 else ["resume", "last"]
         process = project.start(*args)
-        count = crash + 1
-        project.until(lambda count=count: project.effects().count("model 0") == count)
+        until_asked(project, crash + 1)
         kill(process)
     done = project.run("resume", "last", code=5)
     assert "lost" in done.err
@@ -98,8 +101,7 @@ def test_the_cap_holds_across_crashes(project: Project) -> None:
     for crash in range(2):
         args = ["run", "play", text, "--max-turns", "2"] if crash == 0 else ["resume", "last"]
         process = project.start(*args)
-        count = crash + 1
-        project.until(lambda count=count: project.effects().count("model 0") == count)
+        until_asked(project, crash + 1)
         kill(process)
     assert "--max-turns" in project.run("resume", "last", code=4).err
     assert project.last()["used"]["turns"] == 2

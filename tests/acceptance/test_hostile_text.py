@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from typing import Any
 
 import pexpect
 import pytest
@@ -35,8 +36,10 @@ def harmless(text: str) -> None:
 
 @pytest.fixture
 def attacked(project: Project) -> Project:
-    evil_call = {"calls": [["say_back", {"text": EVIL, EVIL: 1}], ["say_back", {"text": EVIL}]]}
-    replies = [
+    evil_call: dict[str, Any] = {
+        "calls": [["say_back", {"text": EVIL, EVIL: 1}], ["say_back", {"text": EVIL}]]
+    }
+    replies: list[dict[str, Any]] = [
         {**evil_call, "text": EVIL, "reasoning": f"{EVIL}\nArguments: {{}}"},
         {"calls": [[f"no{EVIL}", {"x": EVIL}], ["look", EVIL]]},
         say(f"{EVIL}\n{EVIL}"),

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import time
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ READING = [call("read_slowly", {"name": "a"}), END]
     ids=["model", "tool", "async tool", "pool", "reading tool"],
 )
 def test_a_signal_gives_the_run_back(
-    project: Project, replies: list, number: signal.Signals, after: int
+    project: Project, replies: list[Any], number: signal.Signals, after: int
 ) -> None:
     running = project.start("run", "play", script(*replies))
     project.until_effect("waits a")

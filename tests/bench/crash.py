@@ -8,9 +8,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-import workload
-
 from stepwell import Engine
+from tests.bench import workload
 from tests.bench.measure import fresh
 
 _PATIENCE = 120.0

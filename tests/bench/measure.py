@@ -12,8 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-import floor
-import workload
+from tests.bench import floor, workload
 
 ROUNDS_OF_A_SHORT_RUN = 5
 

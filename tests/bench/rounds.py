@@ -13,10 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import median
 
-import crash
-import measure
-import workers
-
+from tests.bench import crash, measure, workers
 from tests.bench.measure import alternate, median_ratio
 
 AT_ONCE = 20

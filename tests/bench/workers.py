@@ -13,11 +13,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Self
 
-import floor
 import psutil
-import workload
 
 from stepwell import Agent, Engine, Reply, ScriptedModel
+from tests.bench import floor, workload
 from tests.bench.measure import ROUNDS_OF_A_SHORT_RUN, fresh, seconds
 
 WORKERS = 4
@@ -145,24 +144,28 @@ def memory(runs: int) -> float:
 
 
 def _child(what: str, file: Path, more: list[str]) -> None:
-    with ExitStack() as stack:
-        if what == "floor":
-            writer = stack.enter_context(floor.Floor(file))
-        elif what != "hold":
-            agents = [workload.agent(ROUNDS_OF_A_SHORT_RUN), workload.agent(1, "warm")]
-            engine = stack.enter_context(Engine(file, workflows=agents))
-        _say("ready")
-        sys.stdin.readline()
-        if what == "floor":
+    if what == "floor":
+        with floor.Floor(file) as writer:
+            _begin()
             for _ in range(int(more[0])):
                 writer.run(ROUNDS_OF_A_SHORT_RUN)
-        elif what == "work":
-            engine.work(until_idle=True, concurrency=5)
-        elif what == "idle":
-            engine.work()
-        else:
-            _hold(file, int(more[0]))
-        _say("done")
+    elif what == "hold":
+        _begin()
+        _hold(file, int(more[0]))
+    else:
+        agents = [workload.agent(ROUNDS_OF_A_SHORT_RUN), workload.agent(1, "warm")]
+        with Engine(file, workflows=agents) as engine:
+            _begin()
+            if what == "work":
+                engine.work(until_idle=True, concurrency=5)
+            else:
+                engine.work()
+    _say("done")
+
+
+def _begin() -> None:
+    _say("ready")
+    sys.stdin.readline()
 
 
 def _hold(file: Path, runs: int) -> None:

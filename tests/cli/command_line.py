@@ -57,7 +57,8 @@ class Done:
         body = json.loads(self.err)
         assert set(body) == {"error"}
         assert set(body["error"]) == {"type", "message", "hint"}
-        return body["error"]
+        error: dict[str, str] = body["error"]
+        return error
 
 
 def clean_environment() -> dict[str, str]:
@@ -215,7 +216,8 @@ class Project:
         wait_until(happened)
 
     def last(self) -> dict[str, Any]:
-        return self.run("show", "last", "--json").json
+        run: dict[str, Any] = self.run("show", "last", "--json").json
+        return run
 
 
 def wait_until(happened: Callable[[], Any], patience: float = PATIENCE) -> Any:

@@ -75,7 +75,7 @@ async def hang_async(name: str) -> str:
 def hang_in_a_pool(name: str) -> str:
     """Wait on a thread that Python waits for at the end."""
     with ThreadPoolExecutor() as pool:
-        return pool.submit(hang, name).result()
+        return str(pool.submit(hang, name).result())
 
 
 @tool(read_only=True)

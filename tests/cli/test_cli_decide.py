@@ -1,5 +1,7 @@
 """`approvals`, `approve`, `deny`: every way to answer, and every answer that is none."""
 
+from typing import Any
+
 from tests.cli.command_line import Project, call, kill, say
 
 QUESTION = {
@@ -9,7 +11,7 @@ QUESTION = {
 PAY = call("pay", {"cents": 5}, text="I pay now.", reasoning="He asked for it.")
 
 
-def two(tool: str = "pay") -> dict:
+def two(tool: str = "pay") -> dict[str, Any]:
     return {"calls": [[tool, {"cents": 1}], [tool, {"cents": 2}]]}
 
 
@@ -127,7 +129,7 @@ def in_doubt(project: Project) -> str:
     kill(driver)
     run = project.run("resume", "last", "--json", code=3).json
     assert [c["status"] for c in run["calls"]] == ["in_doubt"]
-    return run["approvals"][0]["id"]
+    return str(run["approvals"][0]["id"])
 
 
 END = '{"text": "End."}'

@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ USED = {"turns", "tool_calls", "input_tokens", "cached_tokens", "output_tokens",
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
-def check_run(run: dict, keys: set[str] = DETAIL) -> None:
+def check_run(run: dict[str, Any], keys: set[str] = DETAIL) -> None:
     """The words and types that the contract promises."""
     assert keys <= set(run)
     assert re.fullmatch(r"[0-9A-HJKMNP-TV-Z]{26}", run["id"])

@@ -57,10 +57,10 @@ def test_an_application_that_cannot_be_used(project: Project) -> None:
             "configuration_error", "workflow_definition_error", "tool_definition_error",
         }, told  # fmt: skip
     for missing in ("nowhere", "flows.nowhere", "no-name", "", "..", "/etc/passwd"):
-        told = project.run(*HI, "--app", missing, "--json", code=None)
+        done = project.run(*HI, "--app", missing, "--json", code=None)
         if missing:
-            assert told.code == 1
-            assert told.error["type"] == "configuration_error"
+            assert done.code == 1
+            assert done.error["type"] == "configuration_error"
     # What only looks does not need it.
     assert len(project.run("runs", "--app", "nowhere", "--json").json) == 1
 

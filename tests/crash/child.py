@@ -36,6 +36,7 @@ from stepwell import (
     tool,
 )
 from stepwell.messages import Request, ToolMessage, UserMessage
+from stepwell.providers.scripted import Line
 from stepwell.views.runs import ApprovalView, RunDetail
 
 KEY = "the one run"
@@ -101,7 +102,7 @@ def told(request: Request) -> Reply:
 
 def workflow(effects: Effects) -> Agent:
     busy = ProviderError("Busy.", kind="overloaded", retryable=True, retry_after=0)
-    script = [
+    script: list[Line] = [
         Reply(
             "First.",
             calls=[("read", {"amount": 1}), ("put", {"amount": 2}), ("pay", {"amount": 3})],
@@ -216,7 +217,7 @@ def talk(folder: str, die: dict[str, Any] | None = None) -> dict[str, Any]:
         said = [m.text for m in request.transcript if isinstance(m, UserMessage)]
         return Reply(" ".join(["Heard:", *said]))
 
-    script = [answer, Reply(calls=[("read", {})]), answer]
+    script: list[Line] = [answer, Reply(calls=[("read", {})]), answer]
     limits = Limits(max_turns=30)
     agent = Agent("talk", tools=[read], model=ScriptedModel(script), limits=limits)
     with Engine(file, workflows=[agent]) as engine:
@@ -279,7 +280,7 @@ def waiting(folder: Path, place: str) -> Agent:
         effects.leave("pay", context, 4)
         return "paid"
 
-    script = [ask, Reply("Then.", calls=[("last", {})]), told]
+    script: list[Line] = [ask, Reply("Then.", calls=[("last", {})]), told]
     limits = Limits(max_turns=30)
     return Agent(
         "waits", tools=[sync, coroutine, keyed, last], model=ScriptedModel(script), limits=limits
@@ -327,7 +328,7 @@ def fill(folder: str) -> dict[str, Any]:
         writers[0].execute(f"PRAGMA max_page_count={pages}")
         return "paid " * 5_000
 
-    script = [Reply(calls=[("pay", {})]), Reply(calls=[("pay", {})]), Reply("Done.")]
+    script: list[Line] = [Reply(calls=[("pay", {})]), Reply(calls=[("pay", {})]), Reply("Done.")]
     agent = Agent("full", tools=[pay], model=ScriptedModel(script))
     with Engine(path / "runs.db", workflows=[agent]) as engine:
         run = engine.run("full", "Go.")

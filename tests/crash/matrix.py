@@ -41,7 +41,7 @@ from stepwell import (
 )
 from stepwell.messages import Request
 from stepwell.settings import Settings
-from stepwell.store import committer
+from stepwell.store import connections
 from tests.crash.conftest import check_run
 
 # What is committed when: the run is claimed, its call asked for and recorded as running, the
@@ -292,7 +292,7 @@ TRIGGERS = {*COMMITS, "start", "retry", "fail", "call_finished", "ask", "start_c
 
 def victim(cell: Cell, folder: Path) -> int:
     """A worker that meets the fault."""
-    committer.RETRY_FOR = BOUND
+    connections.RETRY_FOR = BOUND
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     file = folder / "runs.db"
@@ -316,7 +316,7 @@ def successor(cell: Cell, folder: Path) -> int:
         while run.state == "awaiting_approval":
             asked = True
             [question] = engine.approvals(run.id)
-            happened = {"result": "paid"} if question.call in effects.keys else {}
+            happened: dict[str, Any] = {"result": "paid"} if question.call in effects.keys else {}
             engine.approve(question.id, by="ann", **happened)
             run = engine.resume(run.id)
     return int(asked)

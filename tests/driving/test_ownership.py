@@ -68,7 +68,7 @@ WORKERS, RUNS = 2, 6
 BEGIN_ONLY = 6  # a choice: the effect is begun, and nothing is heard of it yet
 ENDED = {state.value for state in State if state not in LIVE}
 AFTER_AN_END = {"top_up", "resume", "follow_up"}
-CALLS = {"look": {"q": "a"}, "pay": {"amount": 1}, "wire": {"amount": 2}}
+CALLS: dict[str, dict[str, Any]] = {"look": {"q": "a"}, "pay": {"amount": 1}, "wire": {"amount": 2}}
 
 workers = st.integers(0, WORKERS - 1)
 places = st.integers(0, RUNS - 1)
@@ -261,7 +261,7 @@ class Ownership(RuleBasedStateMachine):
         if not wanted:
             return
         engine, number = self.engines[0], self.numbers[place % len(self.numbers)]
-        [held] = engine.store.owned(number) or [None]
+        held = next(iter(engine.store.owned(number)), None)
         is_stuck = held is not None and held.is_stuck(clock.now())
         ended = engine.store.load(number).run.state not in LIVE
         with pytest.raises(RunNotResumable) if self._has_another_end(number) else _nothing():
@@ -275,7 +275,7 @@ class Ownership(RuleBasedStateMachine):
         """Taking a stuck run over may have been its last attempt."""
         store = self.engines[0].store
         run = store.load(number).run
-        [held] = store.owned(number) or [None]
+        held = next(iter(store.owned(number)), None)
         over = held is not None and held.is_stuck(clock.now()) and POLICY.exhausted(run.attempt)
         parked = run.state is State.AWAITING_APPROVAL
         return run.state in {State.DONE, State.FAILED, State.CAPPED} or (over and not parked)

@@ -25,13 +25,13 @@ from stepwell.envelope import success
 from stepwell.errors import RunNotResumable, UnknownWorkflow
 from stepwell.machine import CallStatus
 from stepwell.retry import RetryPolicy
-from stepwell.rules.decide import CallEnded, Replied, conclude
+from stepwell.rules.decide import CallEnded, Outcome, Replied, conclude
 from stepwell.state.circumstances import Circumstances
 from stepwell.tools.context import ToolContext
 from stepwell.tools.decorator import Tool
 from tests.dying import workflow
 from tests.engines import AT_ONCE, Till, lose, opened, requests, shown
-from tests.narrowing import present
+from tests.narrowing import expect, present
 from tests.processes import ending, python
 
 NOW = datetime(2027, 3, 14, 12, tzinfo=UTC)
@@ -63,21 +63,25 @@ def make(tmp_path: Path, till: Till) -> Iterator[Callable[..., Engine]]:
 @pytest.fixture
 def frozen() -> Iterator[FrozenDateTimeFactory]:
     with freeze_time(NOW) as clock:
-        yield clock
+        yield expect(FrozenDateTimeFactory, clock)
 
 
 # -- a real process that dies inside a tool
 
 
 @pytest.fixture
-def lost(tmp_path: Path) -> Iterator[Engine]:
+def ledger(tmp_path: Path) -> Path:
+    return tmp_path / "ledger"
+
+
+@pytest.fixture
+def lost(tmp_path: Path, ledger: Path) -> Iterator[Engine]:
     """An engine on the database of a process that died after its tool's effect."""
-    database, ledger = tmp_path / "runs.db", tmp_path / "ledger"
+    database = tmp_path / "runs.db"
     with ending(python(Path(__file__).parents[1] / "dying.py", database, ledger)) as process:
         assert process.wait(60) == 9
     assert ledger.read_text(encoding="utf-8") == "5\n"
     with Engine(database, workflows=[workflow(ledger)], settings=AT_ONCE) as engine:
-        engine.ledger = ledger
         yield engine
 
 
@@ -91,9 +95,13 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize(("answer", "ledger", "outcome"), ANSWERS.values(), ids=ANSWERS)
+@pytest.mark.parametrize(("answer", "paid", "outcome"), ANSWERS.values(), ids=ANSWERS)
 def test_a01_c01_the_effect_is_not_repeated_unless_a_person_says_so(
-    lost: Engine, answer: Callable[..., Any], ledger: str, outcome: dict[str, Any]
+    lost: Engine,
+    ledger: Path,
+    answer: Callable[..., Any],
+    paid: str,
+    outcome: dict[str, Any],
 ) -> None:
     before = lost.get("last")
     assert (before.state, before.stuck) == ("dispatching", True)
@@ -104,17 +112,17 @@ def test_a01_c01_the_effect_is_not_repeated_unless_a_person_says_so(
     assert (question.kind, question.expires_at) == ("in_doubt", None)
     answer(lost, question.id)
     assert lost.resume("last").answer == "done"
-    assert lost.ledger.read_text(encoding="utf-8") == ledger
+    assert ledger.read_text(encoding="utf-8") == paid
     assert shown(lost) == {"c2": {"ok": True, "result": 3}, "c1": outcome}
 
 
-def test_a01_it_did_not_happen(lost: Engine) -> None:
+def test_a01_it_did_not_happen(lost: Engine, ledger: Path) -> None:
     lost.work(until_idle=True)  # backs off, at once here, and parks
     lost.deny("last", reason="The bank never saw it.")
     run = lost.resume("last")
     assert (run.answer, run.calls[1].status) == ("done", "not_run")
     assert shown(lost)["c1"]["error"]["type"] == "did_not_happen"
-    assert lost.ledger.read_text(encoding="utf-8") == "5\n"
+    assert ledger.read_text(encoding="utf-8") == "5\n"
 
 
 # -- a lost process, by the clock
@@ -253,7 +261,7 @@ def test_c22_a_run_that_kills_its_worker_each_time_fails_with_the_story(
 
 def reconciling(findings: dict[str, Any]) -> tuple[Tool, list[Any]]:
     """A tool that pays, and knows afterwards what became of each call; and what it did."""
-    effects = []
+    effects: list[int] = []
 
     def find_out(context: ToolContext) -> Any:
         return findings[context.idempotency_key[-1]](effects)
@@ -397,7 +405,8 @@ def test_c21_three_results_in_the_order_3_1_2_then_a_crash(
     snapshot = engine.store.claim(["w"], clock.now(), clock.now() + timedelta(seconds=30))
     calls = [ToolCall("look", {"q": q}, q) for q in ("a", "b", "c")]
     ended = [CallEnded(n, CallStatus.OK, success(f"recorded {n}"), (), 1) for n in (3, 1)]
-    for outcome in [Replied(Reply(calls=calls), "m", "scripted"), *ended]:
+    outcomes: list[Outcome] = [Replied(Reply(calls=calls), "m", "scripted"), *ended]
+    for outcome in outcomes:
         change = conclude(
             engine.workflows["w"],
             present(snapshot),

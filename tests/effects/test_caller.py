@@ -61,7 +61,8 @@ def test_what_it_raises_is_the_callers(error: BaseException) -> None:
 
 
 def test_the_caller_does_what_it_is_asked_and_its_errors_are_for_whoever_asked() -> None:
-    caller, seen = Caller(), []
+    caller = Caller()
+    seen: list[float] = []
 
     def divide(a: int, b: int) -> float:
         seen.append(threading.get_ident())

@@ -447,7 +447,9 @@ def test_abandoning_cancels_async_calls_and_forgets_all() -> None:
 
 def test_who_waits_for_calls_that_another_thread_abandons_does_not_wait_for_ever() -> None:
     gate, begun, ended = threading.Event(), threading.Event(), threading.Event()
-    dispatcher, late, tried = Dispatcher(lambda _number, done: late.append(done)), [], []
+    late: list[Any] = []
+    tried: list[Any] = []
+    dispatcher = Dispatcher(lambda _number, done: late.append(done))
 
     def hold() -> None:
         begun.set()

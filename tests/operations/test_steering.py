@@ -12,8 +12,10 @@ from stepwell import Agent, Answer, Engine, Limits, Pipeline, ProviderError, Rep
 from stepwell.errors import InvalidInput, NotSent, RunNotResumable, UnknownWorkflow
 from stepwell.messages import Message, Request, ToolMessage, UserMessage
 from stepwell.operations import steering
+from stepwell.rules.allowances import LimitOptions
 from stepwell.views.runs import HistoryEntry
 from tests.engines import AT_ONCE, Till, lose, opened, requests
+from tests.narrowing import present
 
 PAY, WIRE, LOOK = ("pay", {"amount": 1}), ("wire", {"amount": 1}), ("look", {"q": "a"})
 
@@ -50,7 +52,7 @@ def receipts(engine: Engine) -> list[Any]:
     return [(sent.kind, sent.text, sent.delivered_seq) for sent in engine.get("last").inbox]
 
 
-def meanwhile(happens: Callable[..., Any], *reply: str, **more: Any) -> Callable[..., Reply]:
+def meanwhile(happens: Callable[..., Any], *reply: Any, **more: Any) -> Callable[..., Reply]:
     """A reply of the model during which something happens."""
 
     def play(_request: Request) -> Reply:
@@ -74,7 +76,7 @@ def test_a_message_that_comes_while_tools_run_is_read_after_their_results(
     kinds = [type(m) for m in requests(engine)[-1]]
     assert kinds[-3:] == [ToolMessage, ToolMessage, UserMessage]
     assert receipts(engine) == [("message", "Hurry!", run.inbox[0].delivered_seq)]
-    entry = engine.history(run.id)[run.inbox[0].delivered_seq - 1]
+    entry = engine.history(run.id)[present(run.inbox[0].delivered_seq) - 1]
     assert (entry.trigger, entry.by) == ("deliver", "ann")
 
 
@@ -180,7 +182,7 @@ def test_a_raise_reaches_the_driver_of_a_live_run_before_its_limit(
     """It is sent, as the run is not ours to change; the driver takes it before it asks again."""
 
     def raise_it() -> None:
-        amounts = {"max_turns": 1, "max_tool_calls": 2}
+        amounts: LimitOptions = {"max_turns": 1, "max_tool_calls": 2}
         steering.resume(engine.store, 1, "ann", amounts, None)
 
     limits = Limits(max_turns=1, max_tool_calls=1)
@@ -190,7 +192,7 @@ def test_a_raise_reaches_the_driver_of_a_live_run_before_its_limit(
     [sent] = run.inbox
     assert (sent.kind, sent.by) == ("top_up", "ann")
     assert sent.amounts == {"max_turns": 1, "max_tool_calls": 2}
-    assert engine.history(run.id)[sent.delivered_seq - 1].trigger == "deliver"
+    assert engine.history(run.id)[present(sent.delivered_seq) - 1].trigger == "deliver"
 
 
 def test_a_raise_that_comes_as_the_run_is_capped_goes_on_with_it(

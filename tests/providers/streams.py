@@ -126,7 +126,7 @@ def _block(index: int, block: Body) -> Iterator[Body]:
     def delta(kind: str, **value: Any) -> Body:
         return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **value}}
 
-    empty = {
+    empty: dict[str, Body] = {
         "text": {"text": ""},
         "thinking": {"thinking": "", "signature": ""},
         "tool_use": {"input": {}},

@@ -39,7 +39,7 @@ def error(status: int, body: Any, **headers: str) -> Raw:
     )
 
 
-Step = Body | Raw | Callable[[Body], Body]
+Step = Body | Raw | Callable[[Body], Body | Raw]
 
 
 @dataclass(frozen=True)

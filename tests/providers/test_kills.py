@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stepwell import Engine
+from stepwell.views.runs import RunDetail
 from tests.engines import AT_ONCE
 from tests.processes import ending, python
 from tests.providers import killed
@@ -16,7 +18,9 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.usefixtures("environment")
 
 
-def kill_and_resume(api: str, folder: Path, when: Callable[[], object]) -> tuple[object, list[str]]:
+def kill_and_resume(
+    api: str, folder: Path, when: Callable[[], object]
+) -> tuple[RunDetail, list[str]]:
     database, model = folder / "runs.db", f"{api}:test-model"
     effects = Path(f"{database}.effects")
     with ending(python(Path(killed.__file__), database, model)) as process:
@@ -32,7 +36,7 @@ def kill_and_resume(api: str, folder: Path, when: Callable[[], object]) -> tuple
 def test_a_process_is_killed_while_the_model_answers(
     api: str, server: StrictServer, tmp_path: Path
 ) -> None:
-    def goes_on(_: object) -> Raw | dict[str, object]:
+    def goes_on(_: object) -> Raw | dict[str, Any]:
         return Raw(delay=60) if len(server.requests) == 2 else says(api, "Done.")
 
     server.play(says(api, "", ("c1", "pay", {"amount": 5}), thinks="Hm."), goes_on)

@@ -11,6 +11,7 @@ from stepwell import Agent, Engine, Reply, ScriptedModel
 from stepwell.errors import ConfigurationError
 from stepwell.messages import (
     AssistantMessage,
+    Message,
     Request,
     StopReason,
     ToolCall,
@@ -110,7 +111,7 @@ def test_any_text_is_one_of_three(pieces: list[str]) -> None:
 
 def test_the_model_is_told_what_it_needs() -> None:
     calls = (ToolCall("look", {"q": "a"}, "c1"), ToolCall("look", {"q": "b"}, "c2"))
-    transcript = [
+    transcript: list[Message] = [
         UserMessage("Go on."),
         AssistantMessage("", "I look.", calls),  # of another model, in parallel
         ToolMessage("c1", "look", '{"ok":true,"result":1}', error=False),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepwell import Agent, Engine
-from stepwell.messages import AssistantMessage, Request, ToolCall, ToolMessage, UserMessage
+from stepwell.messages import AssistantMessage, Message, Request, ToolCall, ToolMessage, UserMessage
 from stepwell.providers.registry import resolve
 from tests.engines import AT_ONCE, Till
 from tests.narrowing import present
@@ -77,7 +77,7 @@ def test_a_run_may_go_from_provider_to_provider(server: StrictServer, tmp_path: 
 def test_results_come_before_what_was_said_meanwhile(api: str, server: StrictServer) -> None:
     """Public cases A12 and A13: results first, neighbours of one role are one turn."""
     calls = (ToolCall("look", {"q": "a"}, "t1"), ToolCall("look", {"q": "b"}, "t2"))
-    transcript = [
+    transcript: list[Message] = [
         UserMessage("a"),
         UserMessage("b"),
         AssistantMessage("c"),
@@ -294,7 +294,11 @@ def test_what_was_kept_is_not_sent_if_it_asks_for_other_calls(
     server.play(says(api, "ok"))
     calls = (ToolCall("look", {"q": "a"}, "t1"), ToolCall("look", {"q": "b"}, "t2"))
     results = [ToolMessage(call.id, "look", "1", error=False) for call in calls]
-    transcript = [UserMessage("a"), AssistantMessage("b", None, calls, api, raw), *results]
+    transcript: list[Message] = [
+        UserMessage("a"),
+        AssistantMessage("b", None, calls, api, raw),
+        *results,
+    ]
     resolve(f"{api}:m", Path()).complete(Request("S", transcript), None)
     assert server.refused == []
     assert "t2" in json.dumps(server.requests[0])

@@ -8,29 +8,32 @@ import pytest
 
 from stepwell import ProviderError, Reply, ScriptedModel, ToolCall
 from stepwell.errors import ConfigurationError
-from stepwell.messages import Provider, Request, StopReason, ToolMessage, Usage, UserMessage
+from stepwell.messages import OnText, Provider, Request, StopReason, ToolMessage, Usage, UserMessage
 from stepwell.providers.registry import resolve
 
 LIMITED = ProviderError("429 Too many requests.", kind="rate_limited", retryable=True)
 BROKEN = ProviderError("500 The provider failed.", kind="server_error", retryable=True)
 
 
-def ask(model: ScriptedModel, turn: int = 0, attempt: int = 1, last: str = "Hello.") -> Any:
-    pieces = []
+def ask(
+    model: Provider,
+    turn: int = 0,
+    attempt: int = 1,
+    last: str = "Hello.",
+    on_text: OnText | None = None,
+) -> Any:
     request = Request("", [UserMessage("Hello."), UserMessage(last)], turn=turn, attempt=attempt)
     try:
-        return model.complete(request, pieces.append)
+        return model.complete(request, on_text)
     except ProviderError as error:
         return error.kind
-    finally:
-        model.heard = "".join(pieces)
 
 
 @pytest.fixture
-def scripted(tmp_path: Path) -> Callable[..., ScriptedModel]:
+def scripted(tmp_path: Path) -> Callable[..., Provider]:
     """The model of a script's text."""
 
-    def make(text: str, encoding: str = "utf-8") -> ScriptedModel:
+    def make(text: str, encoding: str = "utf-8") -> Provider:
         (tmp_path / "script.yaml").write_text(text, encoding=encoding)
         return resolve("scripted:script.yaml", tmp_path)
 
@@ -44,7 +47,7 @@ def test_it_is_a_provider() -> None:
     model = ScriptedModel([Reply("a")])
     assert isinstance(model, Provider)
     assert (model.name, model.model) == ("scripted", "scripted:python")
-    assert resolve(model, None) is model
+    assert resolve(model, Path()) is model
 
 
 def test_it_plays_a_line_for_each_reply_the_run_has_and_repeats_the_last() -> None:
@@ -79,10 +82,11 @@ def test_a_function_of_the_request_is_a_line() -> None:
 
 def test_the_text_is_heard_as_it_arrives() -> None:
     model = ScriptedModel([Reply("a"), Reply(calls=[("add", {})])])
-    ask(model)
-    assert model.heard == "a"
-    ask(model, 1)
-    assert model.heard == ""
+    heard: list[str] = []
+    ask(model, on_text=heard.append)
+    assert "".join(heard) == "a"
+    ask(model, 1, on_text=heard.append)
+    assert "".join(heard) == "a"
 
 
 def test_a_script_needs_a_line() -> None:
@@ -93,7 +97,7 @@ def test_a_script_needs_a_line() -> None:
 # -- from YAML
 
 
-def test_a_file_s_lines(scripted: Callable[..., ScriptedModel]) -> None:
+def test_a_file_s_lines(scripted: Callable[..., Provider]) -> None:
     model = scripted("""
 replies:
   - text: Wait.
@@ -117,7 +121,7 @@ replies:
     assert ask(model, 2).text == "Once"
 
 
-def test_a_file_s_faults(scripted: Callable[..., ScriptedModel]) -> None:
+def test_a_file_s_faults(scripted: Callable[..., Provider]) -> None:
     model = scripted("""
 replies:
   - faults: [overloaded, {kind: rate_limited, retry_after: 90}, authentication]
@@ -157,7 +161,7 @@ replies:
     ],
 )
 def test_every_fault_can_be_played(
-    scripted: Callable[..., ScriptedModel], kind: str, retryable: bool
+    scripted: Callable[..., Provider], kind: str, retryable: bool
 ) -> None:
     with pytest.raises(ProviderError) as raised:
         scripted(f"replies: [{{faults: [{kind}]}}]").complete(
@@ -187,18 +191,18 @@ replies:
     ],
 )
 def test_a_line_may_depend_on_the_last_message(
-    scripted: Callable[..., ScriptedModel], last: str, text: str
+    scripted: Callable[..., Provider], last: str, text: str
 ) -> None:
     assert ask(scripted(CHOOSE), last=last).text == text
 
 
-def test_a_result_is_a_last_message_too(scripted: Callable[..., ScriptedModel]) -> None:
+def test_a_result_is_a_last_message_too(scripted: Callable[..., Provider]) -> None:
     result = ToolMessage("k", "add", '{"ok":false,"error":{}}', error=True)
     reply = scripted(CHOOSE).complete(Request("", [result]), print)
     assert reply.text == "It failed."
 
 
-def test_when_nothing_fits_the_script_is_to_blame(scripted: Callable[..., ScriptedModel]) -> None:
+def test_when_nothing_fits_the_script_is_to_blame(scripted: Callable[..., Provider]) -> None:
     assert ask(scripted(CHOOSE), 1) == "script"
 
 
@@ -219,13 +223,13 @@ WRONG = {
 
 @pytest.mark.parametrize(("text", "words"), WRONG.values(), ids=WRONG)
 def test_a_file_that_is_no_script_says_where(
-    scripted: Callable[..., ScriptedModel], text: str, words: str
+    scripted: Callable[..., Provider], text: str, words: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"(?s)script.yaml.*{words}"):
         scripted(text)
 
 
-def test_a_file_that_is_not_utf_8(scripted: Callable[..., ScriptedModel]) -> None:
+def test_a_file_that_is_not_utf_8(scripted: Callable[..., Provider]) -> None:
     with pytest.raises(ConfigurationError, match=r"script.yaml"):
         scripted("replies: [{text: größer}]", "latin-1")
 

@@ -7,6 +7,7 @@ import pytest
 
 from stepwell import Reply, ToolCall, tool
 from stepwell.envelope import failure
+from stepwell.machine import CallStatus
 from stepwell.messages import AssistantMessage, ToolMessage
 from stepwell.rules.decide import RunCalls, Wait
 from stepwell.state.records import Call
@@ -260,7 +261,7 @@ def test_a_small_result_is_not_cut() -> None:
     run = InMemory(agent())
     run.asks(PAY)
     run.ends(1, "x" * 20_000)
-    assert (run.calls[0].full_result, "truncated" in run.calls[0].outcome) == (None, False)
+    assert (run.calls[0].full_result, "truncated" in present(run.calls[0].outcome)) == (None, False)
 
 
 # -- limits
@@ -403,7 +404,7 @@ def test_the_effective_arguments_are_the_edited_ones() -> None:
         provider_id="x",
         tool="pay",
         arguments={"amount": 1},
-        status="waiting",
+        status=CallStatus.WAITING,
         requested_seq=2,
     )
     assert call.effective == {"amount": 1}
@@ -413,7 +414,7 @@ def test_the_effective_arguments_are_the_edited_ones() -> None:
         tool="pay",
         arguments={"amount": 1},
         edited={},
-        status="waiting",
+        status=CallStatus.WAITING,
         requested_seq=2,
     )
     assert edited.effective == {}

@@ -34,7 +34,7 @@ def test_the_turn_counts_replies_also_those_that_are_not_shown() -> None:
 
 @pytest.mark.parametrize("limits", [{"max_turns": 0}, {"max_turns": 1}])
 def test_without_a_model_call_left_the_run_is_capped_before_the_spend(
-    limits: dict[str, int],
+    limits: dict[str, Any],
 ) -> None:
     run = InMemory(agent(), **limits)
     for number in range(limits["max_turns"]):

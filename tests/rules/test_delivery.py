@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from stepwell import Limits, Pipeline, Reply
+from stepwell.machine import State
 from stepwell.messages import StopReason, ToolMessage, UserMessage
 from stepwell.pipeline import Ask
 from stepwell.rules.change import Change
@@ -39,7 +40,7 @@ def last(run: InMemory) -> tuple[Any, ...]:
     return change.trigger, change.by, change.delivered
 
 
-def woken(run: InMemory) -> Change:
+def woken(run: InMemory) -> Change | None:
     change = wake(run.workflow, run.snapshot, run.given)
     return None if change is None else run.apply(change)
 
@@ -110,7 +111,7 @@ def test_a_turn_that_its_provider_has_paused_goes_on_as_it_is() -> None:
     assert command.request.transcript[-1].text == "Searching"
     assert (last(run), run.run.limits.max_turns) == (("deliver", "bob", (2,)), 13)
     run.says(Reply("Found it."))
-    assert woken(run).delivered == (1,)
+    assert present(woken(run)).delivered == (1,)
 
 
 def test_a_raise_comes_before_the_limit_is_reached() -> None:
@@ -200,7 +201,7 @@ def test_a_failed_run_waits_for_its_resume() -> None:
     run = InMemory(agent())
     run.faults()
     send(run, message(1))
-    assert (run.state, woken(run)) == ("failed", None)
+    assert (run.state, woken(run)) == (State.FAILED, None)
     run.resume()
     run.claim()
     assert isinstance(run.settle(), AskModel)

@@ -1,6 +1,7 @@
 """Forks: a new run from any transition of another, linked both ways, with nothing repeated."""
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from stepwell.rules.change import Change
 from stepwell.rules.fork import Fate, fork
 from stepwell.state.snapshot import Snapshot
 from tests.engines import Till, opened, requests
-from tests.narrowing import present
+from tests.narrowing import expect, present
 
 
 @pytest.fixture
@@ -170,7 +171,7 @@ def test_what_never_began_and_cannot_any_more_simply_waits_again(file: Path, til
         engine.cancel(parked.id)
         found = engine.fork(parked.id, 2)
         [question] = engine.approvals(found.id)
-        assert (question.kind, question.inherited, question.asked_at) != ("in_doubt", True, None)
+        assert question.kind == "approval"
         assert not question.inherited  # asked by the usual rules
         assert [e.trigger for e in engine.history(found.id)] == ["fork", "ask"]
 
@@ -272,7 +273,7 @@ def test_what_cannot_be_is_refused_and_starts_nothing(
 
 
 def test_a_pipeline_is_told_nothing(file: Path, till: Till) -> None:
-    def plan(_text: str, steps: list[Step]) -> Any:
+    def plan(_text: str, steps: Sequence[Step]) -> Any:
         return Answer("Paid.") if steps else Call("pay", amount=5)
 
     pipeline = Pipeline("p", plan=plan, tools=[till.pay], model=ScriptedModel([Reply("x")]))
@@ -296,7 +297,7 @@ def test_a06_a07_what_a_provider_keeps_to_itself_comes_along_untouched(
         engine.fork(original.id, 3)
         [_, first, second] = requests(engine)
     assert second == first
-    assert second[1].raw == RAW
+    assert expect(AssistantMessage, second[1]).raw == RAW
 
 
 def test_c21_an_open_call_of_a_tool_that_is_gone_is_answered(file: Path, till: Till) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,11 +12,12 @@ from hypothesis.strategies import DataObject, DrawFn
 from ulid import ULID
 
 from stepwell.rules.change import Change
-from stepwell.rules.fork import Fate, fork
+from stepwell.rules.fork import Fate, ForkOptions, fork
 from stepwell.state.records import Call
 from stepwell.state.snapshot import Snapshot
 from stepwell.state.transcript import problems
 from stepwell.store import Store, past, tables
+from tests.narrowing import present
 from tests.test_properties import StoredJourney, told
 
 pytestmark = pytest.mark.timeout(600)
@@ -30,7 +32,7 @@ class ForkedJourney(StoredJourney):
     says so.
     """
 
-    def __init__(self, origin: StoredJourney, at: int, options: dict[str, Any]) -> None:
+    def __init__(self, origin: StoredJourney, at: int, options: ForkOptions) -> None:
         self.draw, self.store, self.run = origin.draw, origin.store, origin.run
         self.begun, self.asked, self.stale = set(), set(), None
         self.starts, self.again, self.model_calls = Counter(), Counter(), 0
@@ -72,7 +74,7 @@ def rows_of(store: Store, number: int) -> dict[Any, Any]:
 
 
 @st.composite
-def options(draw: DrawFn, then: Snapshot) -> dict[str, Any]:
+def options(draw: DrawFn, then: Snapshot) -> ForkOptions:
     """What a person may say of a fork."""
     message = draw(st.sampled_from([None, None, "Do something else."]))
     if then.run.state == "done":
@@ -87,12 +89,12 @@ def options(draw: DrawFn, then: Snapshot) -> dict[str, Any]:
     }
 
 
-def check_the_beginning(forked: ForkedJourney, then: Snapshot, wanted: dict[str, Any]) -> None:
+def check_the_beginning(forked: ForkedJourney, then: Snapshot, wanted: ForkOptions) -> None:
     """It is what the original was, with nothing of its own yet."""
     now = forked.snapshot
     run = now.run
     assert problems(now.transcript, complete=run.state == "awaiting_model") == []
-    assert (run.used.turns, run.used.tool_calls, run.used.cost) == (0, 0, 0)
+    assert (run.used.turns, run.used.tool_calls, run.used.cost) == (0, 0, Decimal(0))
     assert (run.seq, run.forked_seq, run.owner) == (then.run.seq + 1, then.run.seq, None)
     assert (now.messages - (wanted["message"] is not None), now.calls) == (
         then.messages, then.calls,
@@ -102,8 +104,8 @@ def check_the_beginning(forked: ForkedJourney, then: Snapshot, wanted: dict[str,
     assert now.transcript[:common] == then.transcript
     for number, call in then.batch.items():
         assert not call.status.final or told_of(now.batch[number]) == told_of(call)
-    for number in wanted["tool_results"]:
-        assert now.batch[int(number)].outcome == {"ok": True, "result": "it was so"}
+    for id_ in present(wanted["tool_results"]):
+        assert now.batch[int(id_)].outcome == {"ok": True, "result": "it was so"}
 
 
 def told_of(call: Call) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from hypothesis.strategies import DataObject, DrawFn
+from hypothesis.strategies import DataObject
 
 from stepwell.errors import UnknownTransition
 from stepwell.rules.change import Change
@@ -17,7 +17,7 @@ from stepwell.state.records import RunRow
 from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store, inspect, past
 from stepwell.views.runs import RunDetail
-from tests.test_properties import StoredJourney, told
+from tests.test_properties import Draw, StoredJourney, told
 
 pytestmark = pytest.mark.timeout(600)
 LOOSE = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -34,7 +34,8 @@ FLEETING = {
 
 
 def lasting(run: RunRow) -> RunRow:
-    return run._replace(**dict.fromkeys(FLEETING & set(run._fields)))
+    fleeting: dict[str, Any] = dict.fromkeys(FLEETING & set(run._fields))
+    return run._replace(**fleeting)
 
 
 def as_told(snapshot: Snapshot) -> dict[str, Any]:
@@ -50,9 +51,9 @@ def shown(detail: RunDetail) -> dict[str, Any]:
 class RememberedJourney(StoredJourney):
     """Keeps what the run was after each transition, as its driver held it and as it was shown."""
 
-    def __init__(self, draw: DrawFn, store: Store) -> None:
-        self.held = {}
-        self.shown = {}
+    def __init__(self, draw: Draw, store: Store) -> None:
+        self.held: dict[int, dict[str, Any]] = {}
+        self.shown: dict[int, dict[str, Any]] = {}
         super().__init__(draw, store)
 
     def claim(self) -> None:

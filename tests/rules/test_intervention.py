@@ -10,8 +10,9 @@ from stepwell import Limits, Reply
 from stepwell.errors import InvalidInput, RunNotResumable
 from stepwell.machine import State
 from stepwell.retry import RetryPolicy
+from stepwell.rules.allowances import LimitOptions
 from stepwell.rules.recovery import cancel, interrupt, lost_worker, resume, take_over
-from stepwell.rules.starting import new_run
+from stepwell.rules.starting import RunOptions, new_run
 from stepwell.state.circumstances import Circumstances
 from stepwell.state.transcript import problems
 from tests.in_memory import LOST, NOW, POLICY, InMemory, agent
@@ -72,10 +73,10 @@ def test_an_unknown_policy_starts_nothing() -> None:
         new_run("id", "Go.", "maybe", {})
 
 
-@pytest.mark.parametrize("option", ["max_turns", "max_tool_calls"])
-def test_a_negative_limit_starts_nothing(option: str) -> None:
-    with pytest.raises(InvalidInput, match=option):
-        new_run("id", "Go.", "park", {option: -1})
+@pytest.mark.parametrize("option", [{"max_turns": -1}, {"max_tool_calls": -1}])
+def test_a_negative_limit_starts_nothing(option: RunOptions) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(option))):
+        new_run("id", "Go.", "park", option)
 
 
 def test_b04_words_that_no_database_can_hold_are_replaced() -> None:
@@ -132,7 +133,7 @@ def test_a_raise_of_a_live_run_is_not_ours_to_record(make: Callable[..., Any]) -
 @pytest.mark.parametrize(
     "amounts", [{"max_turns": -1}, {"max_tool_calls": -1}, {"max_cost": "-0.5"}]
 )
-def test_a_limit_is_never_lowered(amounts: dict[str, Any]) -> None:
+def test_a_limit_is_never_lowered(amounts: LimitOptions) -> None:
     with pytest.raises(InvalidInput):
         resume(capped().snapshot, Circumstances(now=NOW), None, amounts)
 

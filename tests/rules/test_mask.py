@@ -119,7 +119,7 @@ def test_a_call_that_waited_is_not_run_without_its_secret(file: Path) -> None:
         third = engine.run("w", "Go.")
         engine.approve(third.id, edit={"card": CARD})
         assert (
-            present(engine.resume(third.id).calls)[0].outcome["error"]["type"] == "masked_arguments"
+            present(engine.resume(third.id).calls[0].outcome)["error"]["type"] == "masked_arguments"
         )
     assert shop.told == ["the usual one"]
     assert CARD.encode() not in bytes_of(file)

@@ -19,7 +19,7 @@ from stepwell.state.circumstances import CallTerms
 from stepwell.state.shown import SUMMARY_OPENS
 from stepwell.state.tokens import overhead, weigh
 from stepwell.state.transcript import problems
-from stepwell.workflow import Summarising
+from stepwell.workflow import Agent, Summarising
 from tests.in_memory import InMemory, agent
 from tests.narrowing import expect, present
 
@@ -48,7 +48,8 @@ class Long(InMemory):
         self.look_around()
 
     def look_around(self) -> None:
-        tools = overhead(self.workflow.instructions, self.workflow.definitions)
+        instructions = expect(Agent, self.workflow).instructions
+        tools = overhead(instructions, self.workflow.definitions)
         terms = Terms(self.window)
         self.terms = CallTerms(model=None, terms=terms, overhead=tools)
 
@@ -63,7 +64,7 @@ class Long(InMemory):
         for _ in range(200):
             command = self.settle()
             if self.state != "awaiting_model" or not isinstance(command, AskModel):
-                return command
+                return expect(AskModel, command)
             self.round()
         raise AssertionError("the window was never full")
 
@@ -96,11 +97,16 @@ def test_the_summary_takes_the_place_of_all_but_the_task_and_the_last_turns() ->
     assert isinstance(run.settle(), AskModel)
 
 
+def policy_changes(run: Long, **changes: Any) -> None:
+    workflow = expect(Agent, run.workflow)
+    run.workflow = replace(workflow, summarising=replace(workflow.summarising, **changes))
+
+
 def test_what_the_summariser_is_asked() -> None:
     run = full(model="scripted:cheap", prompt="Be short.")
-    asked = run.settle()
-    assert (asked.model, expect(AskModel, asked).is_aside) == ("scripted:cheap", True)
-    request = expect(AskModel, asked).request
+    asked = expect(AskModel, run.settle())
+    assert (asked.model, asked.is_aside) == ("scripted:cheap", True)
+    request = asked.request
     assert (request.instructions, request.tools) == ("Be short.", ())
     assert request.max_output_tokens == 200
     [message] = request.transcript
@@ -134,7 +140,7 @@ def test_below_the_threshold_or_without_one_nothing_happens(window: int | None, 
 
 def test_the_window_of_the_workflow_counts_before_that_of_the_price_list() -> None:
     run = Long(window=10**6)
-    run.workflow = replace(run.workflow, summarising=replace(run.workflow.summarising, window=3000))
+    policy_changes(run, window=3000)
     run.fill()
     assert run.tokens < 3000
 
@@ -310,7 +316,7 @@ def test_what_the_provider_counts_goes_on_counting_after_a_summary() -> None:
     for place in range(12):
         run.round(usage=Usage((place + 1) * 250, 0, 0))
     tokens = run.tokens
-    run.workflow = replace(run.workflow, summarising=replace(run.workflow.summarising, at=3_000))
+    policy_changes(run, at=3_000)
     run.settle()
     run.summarises()
     estimate = present(run.terms).overhead + sum(map(weigh, run.shown))

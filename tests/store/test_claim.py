@@ -3,13 +3,12 @@
 import itertools
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -79,7 +78,9 @@ def test_a_run_that_is_known_is_read_again_only_if_it_has_moved_on(
     store.release(run.number, run.snapshot.run.fence)
     fresh = claim(number=run.number, known=behind)
     assert fresh is not behind
-    assert present(fresh).run == known.run._replace(fence=2, lease_until=fresh.run.lease_until)
+    assert present(fresh).run == known.run._replace(
+        fence=2, lease_until=present(fresh).run.lease_until
+    )
     store.send(run.number, InboxKind.MESSAGE, "ann", text="Also look there.")
     store.release(run.number, 2)
     assert claim(number=run.number, known=fresh) is fresh
@@ -252,7 +253,7 @@ def test_this_process_is_there() -> None:
 
 
 def test_a_killed_owner_is_gone_at_once_even_as_a_zombie() -> None:
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    child = python("-c", "input()")
     with ending(child):
         owner = started(child.pid)
         assert not is_gone(owner)
@@ -271,9 +272,9 @@ def test_a_later_process_with_the_same_id_is_another_one() -> None:
     assert not is_gone(replace(me, started=me.started + CLOCK_TOLERANCE // 2))
 
 
-@pytest.mark.parametrize("elsewhere", ["boot", "namespace"])
-def test_of_a_process_elsewhere_only_the_lease_tells(elsewhere: str) -> None:
-    there = replace(this_process(), pid=2**22 + 1, **{elsewhere: "other"})
+@pytest.mark.parametrize("elsewhere", [{"boot": "other"}, {"namespace": "other"}], ids=str)
+def test_of_a_process_elsewhere_only_the_lease_tells(elsewhere: dict[str, Any]) -> None:
+    there = replace(this_process(), pid=2**22 + 1, **elsewhere)
     assert not is_gone(there)
     assert not stuck(there)
     assert stuck(there, -LEASE)

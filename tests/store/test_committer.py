@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from stepwell.errors import StoreBusy, StoreError, StoreFull
-from stepwell.store import committer as module
 from stepwell.store import connections
 from stepwell.store.committer import Committer
 from stepwell.store.process_fork import Gate
@@ -114,7 +113,7 @@ def test_a_lock_is_waited_for(committer: Committer, file: Path) -> None:
 def test_a_lock_that_stays_is_an_error_for_all_who_wait(
     committer: Committer, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "RETRY_FOR", 0.3)
+    monkeypatch.setattr(connections, "RETRY_FOR", 0.3)
     with locked(file):
         began = time.monotonic()
         with ThreadPoolExecutor(20) as threads:

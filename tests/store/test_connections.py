@@ -131,7 +131,7 @@ def test_a_path_is_taken_literally(
     monkeypatch.chdir(tmp_path)
     workflow = Agent("w", model=ScriptedModel([Reply("x")]))
     folder = tmp_path / name
-    locations = [
+    locations: list[str | Path] = [
         folder / "runs.db", str(folder / "runs.db"), f"sqlite:///{folder}/runs.db",
         Path(f"{name}.db"), f"./{name}.db",
     ]  # fmt: skip

@@ -161,21 +161,21 @@ def test_the_history_tells_faults(store: Store, read: Callable[..., Any]) -> Non
 
 
 def test_questions_are_listed_oldest_first(store: Store, read: Callable[..., Any]) -> None:
-    ids = []
-    for _ in range(2):
-        run = Stepping(store)
+    runs = [Stepping(store) for _ in range(2)]
+    for run in runs:
         run.record(run.replied(("wire", {"amount": 5}), text="I will pay."))
         run.settle()
-        ids.append(run.snapshot.run.id)
+    ids = [run.snapshot.run.id for run in runs]
     questions = read(inspect.approvals, None, pending=True)
     assert [question.run for question in questions] == ids
     assert {(q.kind, q.tool, q.reasoning, q.status) for q in questions} == {
         ("approval", "wire", "I will pay.", "pending")
     }
     assert questions[0].arguments == {"amount": 5}
-    run.record(run.answered(1, Verdict.DENY, "ann"), driven=False)
+    later = runs[1]
+    later.record(later.answered(1, Verdict.DENY, "ann"), driven=False)
     assert [q.run for q in read(inspect.approvals, None, pending=True)] == ids[:1]
-    assert [q.status for q in read(inspect.approvals, run.number)] == ["denied"]
+    assert [q.status for q in read(inspect.approvals, later.number)] == ["denied"]
 
 
 def test_a_full_result_is_shown_beside_the_cut_one(

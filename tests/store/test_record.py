@@ -1,7 +1,7 @@
 """Recording: a transition is written whole and once, by the one who may, or not at all."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from stepwell.state.records import RunRow
 from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store, tables
 from stepwell.store import record as module
+from stepwell.store.prepared import Prepared
 from tests.narrowing import present
 from tests.processes import crowd
 from tests.store.stepping import WORKFLOW, Stepping
@@ -51,7 +52,7 @@ class Nothing:
 
 
 @pytest.fixture
-def nothing_written(file: Path) -> Iterator[Nothing]:
+def nothing_written(file: Path) -> Nothing:
     return Nothing(file)
 
 
@@ -85,7 +86,7 @@ def test_the_snapshot_is_what_was_written(run: Stepping) -> None:
 
 @pytest.mark.parametrize("past", [{"fence": 0}, {"seq": 0}, {"fence": 2}, {"number": 99}], ids=str)
 def test_one_who_is_not_up_to_date_writes_nothing(
-    run: Stepping, nothing_written: Nothing, past: dict[str, int]
+    run: Stepping, nothing_written: Nothing, past: dict[str, Any]
 ) -> None:
     change = run.replied(("look", {"q": "a"}))
     assert change.before
@@ -196,6 +197,6 @@ def test_strange_text_survives(store: Store) -> None:
 
 
 def test_the_statements_are_compiled_once() -> None:
-    prepared = [value for value in vars(module).values() if isinstance(value, module.Prepared)]
+    prepared = [value for value in vars(module).values() if isinstance(value, Prepared)]
     assert len(prepared) >= 8
     assert all("?" in one.sql for one in prepared)

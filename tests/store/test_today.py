@@ -106,7 +106,7 @@ def test_so_many_runs_begin_in_a_day_and_the_rest_tomorrow(
     engine = opens(runs_per_day=2)
     runs = [engine.run("w", "Go.") for _ in range(3)]
     assert [run.state for run in runs] == ["done", "done", "capped"]
-    assert present(runs)[2].error["type"] == "runs_per_day"
+    assert present(runs[2].error)["type"] == "runs_per_day"
     assert runs[2].used.turns == 0
     assert engine.resume(runs[2].id).state == "capped"
     traveller.shift(timedelta(days=1))
@@ -118,7 +118,7 @@ def test_a_day_s_cost_is_never_passed(opens: Callable[..., Engine], traveller: A
     runs = [engine.run("w", "Go.") for _ in range(4)]
     # 0 + 0.40, 0.30 + 0.40 and 0.60 + 0.40 are within 1.10; 0.90 + 0.40 is not
     assert [run.state for run in runs] == ["done", "done", "done", "capped"]
-    assert "0.9 USD are spent or reserved" in present(runs)[3].error["message"]
+    assert "0.9 USD are spent or reserved" in present(runs[3].error)["message"]
     traveller.shift(timedelta(days=1))
     assert engine.resume(runs[3].id).state == "done"
 

@@ -77,7 +77,7 @@ def test_its_runs_go_on(engine: Engine, key: str) -> None:
     [run] = [run.id for run in engine.runs() if run.key == key]
     if key == "parked":
         engine.approve(run, by="ann")
-    more = {"max_turns": 1} if key == "capped" else {}
+    more: dict[str, Any] = {"max_turns": 1} if key == "capped" else {}
     assert engine.resume(run, **more).state == "done"
     assert engine.get(run).answer == "Well."
 

@@ -3,7 +3,6 @@
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ Rows = list[dict[str, Any]]
 
 
 @pytest.fixture
-def run(store: Store) -> Iterator[Stepping]:
+def run(store: Store) -> Stepping:
     """One that asked for two tools, ran one, and waits for a person because of the other."""
     stepping = Stepping(store, "Pay Ann", user="ann", key="k")
     calls = [("look", {"q": "x"}), ("wire", {"amount": 5})]

@@ -223,7 +223,7 @@ def test_every_kind_of_annotation() -> None:
         g: Extra,
         h: dict[str, float],
         i: Path | None = None,
-        j: list[int] | None = ...,  # type: ignore[assignment]
+        j: list[int] | None = ...,
     ) -> None:
         """All."""
 
@@ -449,11 +449,11 @@ def unknown_type(lock: types.SimpleNamespace) -> None:
     """Do."""
 
 
-def misspelt(n: "int | Nope") -> None:  # noqa: F821  # type: ignore[name-defined]
+def misspelt(n: "int | Nope") -> None:  # type: ignore[name-defined]  # noqa: F821
     """Do."""
 
 
-def broken(n: "1 +") -> None:  # noqa: F722
+def broken(n: "1 +") -> None:  # type: ignore[valid-type]  # noqa: F722
     """Do."""
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stepwell import Engine, Reply
+from stepwell import Engine, Reply, ToolCall
 from stepwell.errors import UnknownRun, UnknownTransition
 from stepwell.views.runs import RunDiff
 from tests.engines import Till, opened
@@ -14,7 +14,10 @@ from tests.narrowing import present
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
-    calls = [("look", {"q": "a"}), ("pay", {"amount": 5})]
+    calls: list[ToolCall | tuple[str, dict[str, Any]]] = [
+        ("look", {"q": "a"}),
+        ("pay", {"amount": 5}),
+    ]
     replies = [Reply("I look.", calls), Reply("Paid.")]
     return opened(tmp_path / "runs.db", *replies, tools=Till().tools)
 
@@ -31,7 +34,7 @@ def test_within_one_run_what_was_added(engine: Engine) -> None:
     assert found.transcript.common == 2
     assert found.transcript.left == ()
     assert [(m.role, m.tool) for m in found.transcript.right] == [("tool", "look"), ("tool", "pay")]
-    assert [(c.number, present(c.left).status, c.right.status) for c in found.calls] == [
+    assert [(c.number, present(c.left).status, present(c.right).status) for c in found.calls] == [
         (1, "running", "ok"),
         (2, "running", "ok"),
     ]
@@ -51,7 +54,11 @@ def test_a_result_that_came_first_but_stands_second_is_not_added_twice(engine: E
 
 def test_two_runs_after_what_they_have_in_common(engine: Engine, tmp_path: Path) -> None:
     run = engine.run("w", "Go.")
-    calls = [("look", {"q": "a"}), ("pay", {"amount": 6}), ("look", {"q": "b"})]
+    calls: list[ToolCall | tuple[str, dict[str, Any]]] = [
+        ("look", {"q": "a"}),
+        ("pay", {"amount": 6}),
+        ("look", {"q": "b"}),
+    ]
     replies = [Reply("I look.", calls), Reply("Paid 6.")]
     with opened(tmp_path / "runs.db", *replies, tools=Till().tools) as other:
         second = other.run("w", "Go.", user="ann", max_turns=3)

@@ -16,7 +16,7 @@ from tests.workers.flows import Place, workflows
 
 COMMAND = "from stepwell.cli import main; main()"
 # Nothing is waited for, and the disk is not either.
-QUICK = {"retry_base": 0, "synchronous": "off"}
+QUICK: dict[str, Any] = {"retry_base": 0, "synchronous": "off"}
 
 
 @pytest.fixture

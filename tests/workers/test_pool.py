@@ -185,7 +185,7 @@ def test_a_database_that_is_locked_for_longer_than_the_bound_does_not_end_a_work
     engine: Engine, file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C05."""
-    monkeypatch.setattr("stepwell.store.committer.RETRY_FOR", 0.1)
+    monkeypatch.setattr("stepwell.store.connections.RETRY_FOR", 0.1)
     caplog.set_level(logging.WARNING, "stepwell")
     engine.submit("plain", "Go.")
     engine.store.worker()
@@ -202,7 +202,7 @@ def test_a_record_that_waits_for_a_locked_database_is_not_lost(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("stepwell.store.committer.RETRY_FOR", 0.1)
+    monkeypatch.setattr("stepwell.store.connections.RETRY_FOR", 0.1)
     run = engine.submit("holding", "a")
     with working(engine):
         eventually(lambda: place.has_come("a"))

@@ -10,7 +10,8 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from stepwell.errors import StepwellError, StoreBusy, StoreError, StoreFull
-from stepwell.store.connections import RETRY_FOR, is_busy
+from stepwell.store import connections
+from stepwell.store.connections import is_busy
 from stepwell.store.process_fork import Gate
 
 T = TypeVar("T")
@@ -175,7 +176,7 @@ def _transaction(cursor: sqlite3.Cursor, batch: list[_Waiting]) -> None:
 def _begin(cursor: sqlite3.Cursor) -> None:
     if cursor.connection.in_transaction:  # an interrupt came in the middle of the last rollback
         cursor.execute("ROLLBACK")
-    until = time.monotonic() + RETRY_FOR
+    until = time.monotonic() + connections.RETRY_FOR
     while True:
         try:
             cursor.execute("BEGIN IMMEDIATE")
@@ -195,7 +196,7 @@ def _explain(error: BaseException) -> BaseException:
         return error
     if is_busy(error):
         return StoreBusy(
-            f"The database was locked by another writer for {RETRY_FOR:g} s.",
+            f"The database was locked by another writer for {connections.RETRY_FOR:g} s.",
             "Nothing was written; try again, or see who holds it (an open sqlite3 shell?).",
         )
     if (getattr(error, "sqlite_errorcode", 0) & 0xFF) == sqlite3.SQLITE_FULL:

@@ -188,7 +188,7 @@ class InboxView:
     run: str
     kind: str
     text: str | None
-    amounts: dict[str, int] | None
+    amounts: dict[str, Any] | None
     by: str | None
     sent_at: datetime
     delivered_seq: int | None

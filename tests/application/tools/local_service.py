@@ -14,6 +14,15 @@ NOBODY = "http://127.0.0.1:1"
 Answer = dict[str, Any] | list[Any] | bytes | Callable[[BaseHTTPRequestHandler], None]
 
 
+class Quiet(ThreadingHTTPServer):
+    """Says nothing of clients that hang up: that is what a test is about."""
+
+    daemon_threads = True
+
+    def handle_error(self, *_arguments: object) -> None:
+        pass
+
+
 class Service:
     """Attributes:
     answers: by path, a status and a body.
@@ -33,9 +42,7 @@ class Service:
             def log_message(self, *_arguments: object) -> None:
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.server.handle_error = lambda *_: None  # a client that hangs up is what a test is about
+        self.server = Quiet(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:

@@ -26,7 +26,7 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
 
 
 def test_the_sums_are_those_of_the_file() -> None:
-    totals = {}
+    totals: dict[str, Decimal] = {}
     for line in expenses.expenses_path().read_text("utf-8").splitlines()[1:]:
         amount, category = line.rpartition(",")[2], line.split(",")[1]
         totals[category] = totals.get(category, 0) + Decimal(amount)

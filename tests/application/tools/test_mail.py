@@ -31,7 +31,8 @@ def send(
     subject: str = "Your refund",
     body: str = "It is on its way.",
 ) -> str:
-    return send_email(to=to, subject=subject, body=body, context=context)
+    said: str = send_email(to=to, subject=subject, body=body, context=context)
+    return said
 
 
 def test_a_message_lies_in_the_outbox_named_by_its_key(

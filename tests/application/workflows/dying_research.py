@@ -9,6 +9,7 @@ import sys
 
 from stepwell import Engine
 from stepwell.tools.context import Notes
+from stepwell.views.runs import HistoryEntry
 from workflows.research import research
 
 
@@ -22,10 +23,10 @@ def main(database: str, text: str, where: str) -> None:
             if len(notes.read()) == int(number):
                 os._exit(9)
 
-        Notes.add = add_and_die  # type: ignore[method-assign]
+        Notes.add = add_and_die  # type: ignore[method-assign, assignment]
 
-    def recorded(entry: object) -> None:
-        if not kind and entry.seq == int(number):  # type: ignore[attr-defined]
+    def recorded(entry: HistoryEntry) -> None:
+        if not kind and entry.seq == int(number):
             os._exit(9)
 
     with Engine(database, workflows=[research]) as engine:

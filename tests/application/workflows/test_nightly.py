@@ -13,6 +13,7 @@ import time_machine
 
 from stepwell import Schedule
 from stepwell.engine import Engine
+from tests.narrowing import present
 
 ROOT = Path(__file__).parents[3]
 MONDAY = datetime(2026, 12, 7, 5, tzinfo=UTC)
@@ -45,7 +46,7 @@ def test_without_expenses_nothing_is_sent(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STEPWELL_EXPENSES", str(tmp_path / "missing.csv"))
-    assert "No report was sent" in engine.run("nightly", "Expenses").answer
+    assert "No report was sent" in present(engine.run("nightly", "Expenses").answer)
     assert not (tmp_path / "outbox").exists()
 
 
