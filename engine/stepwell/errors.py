@@ -122,7 +122,7 @@ class SchemaTooNew(StoreError):
 
 
 class DatabaseMoved(StoreError):
-    """The database's file was moved away or replaced under this process."""
+    """The database's file or its log was moved away or replaced under this process."""
 
 
 class LeaseLost(StepwellError):

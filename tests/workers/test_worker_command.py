@@ -206,6 +206,17 @@ def test_a_worker_whose_database_was_moved_away_ends_and_loses_nothing(
     assert is_whole(file)
 
 
+def test_a_worker_whose_log_was_removed_ends_before_it_acts_again(
+    opened: Opened, file: Path, place: Place, command: Command, said: Callable[[], str]
+) -> None:
+    worker = gone(opened, file, place, command, "-wal")
+    place.let_go("a")
+    assert worker.wait(HUNG) == 1
+    assert f"The log of the database {file} was removed or replaced" in said()
+    assert "Traceback" not in said()
+    assert len(place.effects) == 1
+
+
 def test_a_worker_whose_database_was_replaced_does_not_touch_the_other_one(
     opened: Opened, file: Path, place: Place, command: Command, said: Callable[[], str]
 ) -> None:

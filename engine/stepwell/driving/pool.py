@@ -123,6 +123,10 @@ class Pool:
         while len(self._driven) < self.concurrency and not self.worker.driver.stopping.is_set():
             try:
                 snapshot = self.worker.next_due(self.limits)
+            except DatabaseMoved as moved:
+                self._broken = moved
+                self.worker.driver.stopping.set()
+                return False
             except StoreError as error:
                 log.warning("No run was claimed: %s", error)
                 return True

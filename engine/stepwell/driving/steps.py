@@ -15,7 +15,7 @@ from stepwell.driving.model_gate import ModelGate
 from stepwell.effects.caller import Caller
 from stepwell.effects.perform import Performer
 from stepwell.envelope import Envelope, cut
-from stepwell.errors import LeaseLost, StoreError
+from stepwell.errors import DatabaseMoved, LeaseLost, StoreError
 from stepwell.machine import CallStatus, State
 from stepwell.retry import RetryPolicy
 from stepwell.rules.change import Change
@@ -214,6 +214,8 @@ class Steps:
         while True:
             try:
                 self.use.store.record(snapshot, change)
+            except DatabaseMoved:  # trying again cannot help
+                raise
             except StoreError as error:
                 is_over = not lease.is_held() or clock.monotonic() > until
                 if is_over or self.caller.has_left:

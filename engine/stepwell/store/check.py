@@ -19,6 +19,7 @@ def problems(file: Path) -> list[str]:
     Raises:
         StoreError: the file cannot be read, or is not one of ours.
     """
+    file = connections.resolved(file)
     found = schema.check(file)
     if found == 0:
         return [f"{file} does not exist yet, or is empty: `stepwell db upgrade` makes it."]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from stepwell.errors import StepwellError, StoreBusy, StoreError, StoreFull
+from stepwell.errors import DatabaseMoved, StepwellError, StoreBusy, StoreError, StoreFull
 from stepwell.store import connections
 from stepwell.store.connections import is_busy
 from stepwell.store.process_fork import Gate
@@ -36,13 +36,18 @@ class Committer:
         connection: the one that writes; nobody else uses it.
         again: opens another one, after `disconnect`.
         gate: passed for every transaction.
+        check: called after every COMMIT; raises DatabaseMoved if no reader will see it.
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, again: Callable[[], sqlite3.Connection], gate: Gate
+        self,
+        connection: sqlite3.Connection,
+        again: Callable[[], sqlite3.Connection],
+        gate: Gate,
+        check: Callable[[], None],
     ) -> None:
         self._cursor: sqlite3.Cursor | None = connection.cursor()
-        self._again, self._gate = again, gate
+        self._again, self._gate, self._check = again, gate, check
         self._queue: deque[_Waiting] = deque()
         self._turn = threading.Lock()
         self._closed = False
@@ -94,7 +99,7 @@ class Committer:
         with self._gate:
             try:
                 self._cursor = self._cursor or self._again().cursor()
-                _commit(self._cursor, batch)
+                _commit(self._cursor, batch, self._check)
             except Exception as error:  # noqa: BLE001 - each waiting caller gets it
                 for item in batch:
                     item.fail(error)
@@ -134,15 +139,16 @@ class _Waiting:
             self._error = _explain(error)
 
 
-def _commit(cursor: sqlite3.Cursor, batch: list[_Waiting]) -> None:
+def _commit(cursor: sqlite3.Cursor, batch: list[_Waiting], check: Callable[[], None]) -> None:
     try:
-        _transaction(cursor, batch)
+        _transaction(cursor, batch, check)
     except Exception as error:
-        if len(batch) == 1 or _is_busy(error):  # then it is nobody's fault
+        # Not the fault of one of them; and with DatabaseMoved they are committed already.
+        if len(batch) == 1 or _is_busy(error) or isinstance(error, DatabaseMoved):
             raise
         for item in batch:
             try:
-                _transaction(cursor, [item])
+                _transaction(cursor, [item], check)
             except Exception as own:  # noqa: BLE001 - its caller gets it
                 item.fail(own)
 
@@ -151,7 +157,7 @@ def _is_busy(error: Exception) -> bool:
     return isinstance(error, sqlite3.Error) and is_busy(error)
 
 
-def _transaction(cursor: sqlite3.Cursor, batch: list[_Waiting]) -> None:
+def _transaction(cursor: sqlite3.Cursor, batch: list[_Waiting], check: Callable[[], None]) -> None:
     """Commit a batch and settle it, all at once even if a Ctrl-C arrives in between.
 
     What an interrupt has rolled back is not settled: then each caller commits its own.
@@ -164,6 +170,7 @@ def _transaction(cursor: sqlite3.Cursor, batch: list[_Waiting]) -> None:
         _begin(cursor)
         results.extend(item.operation(cursor) for item in batch)
         cursor.execute("COMMIT")
+        check()
     except BaseException as error:
         if cursor.connection.in_transaction:
             cursor.execute("ROLLBACK")

@@ -185,3 +185,11 @@ def is_busy(error: sqlite3.Error) -> bool:
     """Whether another connection holds the database, so that trying again may help."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+def resolved(file: Path) -> Path:
+    """The file itself, absolute: SQLite keeps the log beside it, not beside a link to it."""
+    try:
+        return file.resolve()
+    except (OSError, RuntimeError) as error:  # a link that leads back to itself
+        raise StoreError(f"The database {file} cannot be found: {error}.") from error

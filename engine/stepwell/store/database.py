@@ -1,5 +1,6 @@
 """One SQLite file as a process has it open: readers, one writer, nothing open across a fork."""
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -31,7 +32,9 @@ class Database:
     """
 
     def __init__(self, file: Path, synchronous: str = "full") -> None:
-        self.file = file.absolute()
+        self.file = connections.resolved(file)
+        self._name = str(self.file)  # quicker to look up than a Path
+        self._beside = (f"{self.file}-wal", f"{self.file}-shm")
         self._synchronous = synchronous
         self._left_behind: list[object] = []
         schema.check(file)
@@ -49,8 +52,8 @@ class Database:
         except BaseException:
             writer.close()
             raise
-        self._committer: Committer | None = Committer(writer, self._writer, self._gate)
-        self._identity = _identity(self.file)
+        self._identity = _identity(self._name)
+        self._committer: Committer | None = self._committing(writer)
         process_fork.watch(self)
 
     def _begin_anew(self) -> None:
@@ -60,7 +63,11 @@ class Database:
         self._reader = connections.reading(self.file)
 
     def _writer(self) -> sqlite3.Connection:
+        self._log: tuple[object, ...] | None = None
         return connections.writing(self.file, self._synchronous)
+
+    def _committing(self, writer: sqlite3.Connection) -> Committer:
+        return Committer(writer, self._writer, self._gate, self._check_committed)
 
     def close(self) -> None:
         """Finish what is being written and close the file."""
@@ -99,16 +106,31 @@ class Database:
             raise StoreError(f"The database {self.file} cannot be read: {why}.") from error
 
     def check_in_place(self) -> None:
-        """Make sure that the file by this name is still the one that is written to.
+        """Make sure that the files by these names are still the ones that are written to.
 
         Raises:
-            DatabaseMoved: it was moved away, deleted or replaced.
+            DatabaseMoved: the database or its log was moved away, deleted or replaced.
         """
-        if _identity(self.file) != self._identity:
+        if _identity(self._name) != self._identity:
             raise DatabaseMoved(
                 f"The database {self.file} was moved away or replaced under this process.",
                 "Put it back, or start the process again; what it wrote went to the moved file.",
             )
+        if self._log is not None and (self._log != self._log_files() or None in self._log):
+            raise DatabaseMoved(
+                f"The log of the database {self.file} was removed or replaced under this process.",
+                "Start the process again; the last transitions it recorded may be lost. Never "
+                "remove the -wal and -shm files of a database in use, or open it as a plain file.",
+            )
+
+    def _check_committed(self) -> None:
+        """Check after a commit, before anything relies on it; see `check_in_place`."""
+        if self._log is None:  # SQLite keeps these two files as long as the connection is open
+            self._log = self._log_files()
+        self.check_in_place()
+
+    def _log_files(self) -> tuple[object, ...]:
+        return tuple(_identity(name) for name in self._beside)
 
     def shorten_log(self) -> None:
         """Empty the write-ahead log, if it has become long: for when nothing else is to do."""
@@ -124,14 +146,14 @@ class Database:
         """The committer of a process that was forked off, started when it first writes."""
         with self._starting:
             if self._committer is None:
-                self._committer = Committer(self._writer(), self._writer, self._gate)
+                self._committer = self._committing(self._writer())
             return self._committer
 
 
-def _identity(file: Path) -> tuple[int, int] | None:
-    """Which file that is, whatever it is called."""
+def _identity(file: str) -> tuple[int, int] | None:
+    """Which file that is, whatever its name is."""
     try:
-        found = file.stat()
+        found = os.stat(file)  # noqa: PTH116 - on the path of every commit
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
