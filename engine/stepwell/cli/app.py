@@ -5,19 +5,26 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import (
-    compare,
-    database,
-    decisions,
-    drive,
-    exposed,
-    forks,
-    health,
-    look,
-    schedules,
-    steer,
-    work,
-)
+from stepwell.cli.approvals import approvals
+from stepwell.cli.approve import approve
+from stepwell.cli.cancel import cancel
+from stepwell.cli.check import check
+from stepwell.cli.context import context
+from stepwell.cli.db import db
+from stepwell.cli.deny import deny
+from stepwell.cli.diff import diff
+from stepwell.cli.doctor import doctor
+from stepwell.cli.fork import fork
+from stepwell.cli.history import history
+from stepwell.cli.resume import resume
+from stepwell.cli.run import run
+from stepwell.cli.runs import runs
+from stepwell.cli.schedule import schedule
+from stepwell.cli.send import send
+from stepwell.cli.show import show
+from stepwell.cli.tools import tools
+from stepwell.cli.worker import worker
+from stepwell.cli.workflows import workflows
 
 app = typer.Typer(
     name="stepwell",
@@ -28,28 +35,28 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    drive.run,
-    drive.resume,
-    forks.fork,
-    steer.send,
-    work.worker,
-    look.runs,
-    look.show,
-    look.history,
-    exposed.context,
-    compare.diff,
-    decisions.approvals,
-    decisions.approve,
-    decisions.deny,
-    decisions.cancel,
-    look.workflows,
-    look.tools,
-    health.doctor,
-    health.check,
+    run,
+    resume,
+    fork,
+    send,
+    worker,
+    runs,
+    show,
+    history,
+    context,
+    diff,
+    approvals,
+    approve,
+    deny,
+    cancel,
+    workflows,
+    tools,
+    doctor,
+    check,
 ):
     app.command()(command)
-app.add_typer(schedules.schedule, name="schedule")
-app.add_typer(database.db, name="db")
+app.add_typer(schedule, name="schedule")
+app.add_typer(db, name="db")
 
 
 def _version(wanted: bool) -> None:

@@ -1,139 +1,18 @@
-"""`run` and `resume`: drive a run in this terminal."""
+"""Drive a run in this terminal, and report how it ended."""
 
 import sys
-from enum import StrEnum
-from typing import Annotated
 
 import typer
 
 from stepwell.cli import Stopped, streams
 from stepwell.cli.ask import ask_person, describe
-from stepwell.cli.options import (
-    AppOption,
-    JsonOption,
-    MaxCost,
-    MaxSeconds,
-    MaxTokens,
-    MaxToolCalls,
-    MaxTurns,
-    MoreCost,
-    MoreSeconds,
-    MoreTokens,
-    MoreToolCalls,
-    MoreTurns,
-    RunArgument,
-    person,
-)
 from stepwell.cli.output import EXIT_CODES, STILL_LIVE, say, write, write_json
 from stepwell.cli.progress import Progress
-from stepwell.cli.session import engine
 from stepwell.engine import Engine
-from stepwell.machine import LIVE, State
-from stepwell.rules.allowances import LimitOptions, amounts
-from stepwell.rules.starting import RunOptions
-from stepwell.state.records import ApprovalStatus, ApprovePolicy
+from stepwell.machine import State
+from stepwell.rules.allowances import LimitOptions
+from stepwell.state.records import ApprovalStatus
 from stepwell.views.runs import RunDetail
-
-
-class Approve(StrEnum):
-    """What becomes of calls that need a person."""
-
-    ASK = "ask"
-    PARK = "park"
-    DENY = "deny"
-    ALL = "all"
-
-
-def run(
-    workflow: Annotated[str, typer.Argument(help="Which workflow.", metavar="WORKFLOW")],
-    text: Annotated[
-        str, typer.Argument(help="What to say to it; '-' reads standard input.", metavar="INPUT")
-    ],
-    model: Annotated[str | None, typer.Option(help="Instead of the workflow's own.")] = None,
-    key: Annotated[
-        str | None, typer.Option(help="The same key finds its run again instead of a new one.")
-    ] = None,
-    user: Annotated[str | None, typer.Option(help="Whom the run is for.")] = None,
-    max_turns: MaxTurns = None,
-    max_tool_calls: MaxToolCalls = None,
-    max_tokens: MaxTokens = None,
-    max_cost: MaxCost = None,
-    max_seconds: MaxSeconds = None,
-    approve: Annotated[
-        Approve | None,
-        typer.Option(help="Calls that need approval; by default ask on a terminal, else park."),
-    ] = None,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Only insert it, for a worker to drive.")
-    ] = False,
-    json: JsonOption = False,
-    app: AppOption = None,
-) -> None:
-    """Start a run of WORKFLOW and drive it until it has ended or waits.
-
-    Progress goes to stderr, the answer alone to stdout.
-    Exit code: 0 done, 3 awaiting approval, 4 capped, 5 failed, 6 cancelled, 7 still live.
-    """
-    said = sys.stdin.read() if text == "-" else text
-    asks = approve is None or approve is Approve.ASK
-    policy = ApprovePolicy.PARK if asks else ApprovePolicy(str(approve))
-    options: RunOptions = {
-        "key": key,
-        "user": user,
-        "model": model,
-        "max_turns": max_turns,
-        "max_tool_calls": max_tool_calls,
-        "max_tokens": max_tokens,
-        "max_cost": max_cost,
-        "max_seconds": max_seconds,
-    }
-    with engine(app, needs_workflows=True, creates=True) as opened:
-        begun = opened.submit(workflow, said, approve=policy, **options)
-        if detach:
-            write_json(begun) if json else write(begun.id)
-            return
-        seen = Progress()
-        if begun.state in LIVE:
-            begun = drive(opened, begun, seen, asks=asks, quiet=json)
-        elif not json:
-            say(f"Run {begun.id} has this key, and is {begun.state} already.")
-    report(begun, seen, json=json)
-
-
-def resume(
-    run: RunArgument,
-    max_turns: MoreTurns = 0,
-    max_tool_calls: MoreToolCalls = 0,
-    max_tokens: MoreTokens = 0,
-    max_cost: MoreCost = "0",
-    max_seconds: MoreSeconds = 0,
-    model: Annotated[str | None, typer.Option(help="Go on with another model.")] = None,
-    by: Annotated[str | None, typer.Option(help="Who resumes it; by default, you.")] = None,
-    json: JsonOption = False,
-    app: AppOption = None,
-) -> None:
-    """Go on with RUN: after a crash, a decision, a failure, or a raise of its limits.
-
-    Another model can be chosen for one that nobody drives just now and that awaits no approval.
-
-    One that another process drives is followed. Exit code: as for run.
-    """
-    raises: LimitOptions = {
-        "max_turns": max_turns,
-        "max_tool_calls": max_tool_calls,
-        "max_tokens": max_tokens,
-        "max_cost": max_cost,
-        "max_seconds": max_seconds,
-    }
-    with engine(app, needs_workflows=True) as opened:
-        begun, seen = opened.get(run), Progress()
-        waits = any(sent.delivered_seq is None for sent in begun.inbox)
-        goes_on = begun.state in {*LIVE, State.FAILED, State.CAPPED} or waits
-        if any(amounts(raises).values()) or model or goes_on:
-            begun = drive(
-                opened, begun, seen, quiet=json, by=person(by), model=model, raises=raises
-            )
-    report(begun, seen, json=json)
 
 
 def drive(

@@ -1,11 +1,11 @@
-"""`doctor` and `check`: is everything well, and would it be after a deploy?"""
+"""`doctor`: is everything well?"""
 
 import typer
 
 from stepwell.cli.options import AppOption, JsonOption
-from stepwell.cli.output import say, write, write_json
+from stepwell.cli.output import write, write_json
 from stepwell.cli.session import engine
-from stepwell.operations.doctor import Finding, Level, examine, live_differences
+from stepwell.operations.doctor import Finding, Level, examine
 from stepwell.store.connections import database_file
 
 CREATES = "stepwell db upgrade"
@@ -30,21 +30,3 @@ def doctor(json: JsonOption = False, app: AppOption = None) -> None:
             helps = f"  ({finding.command})" if finding.command else ""
             write(f"{finding.level:<8} {finding.what:<9} {finding.message}{helps}")
     raise typer.Exit(int(any(finding.level is Level.PROBLEM for finding in findings)))
-
-
-def check(json: JsonOption = False, app: AppOption = None) -> None:
-    """Say which live runs the application's present code would treat differently, and how.
-
-    For before a deploy. Exit code 1 when there are any.
-    """
-    with engine(app, needs_workflows=True) as opened:
-        found = live_differences(opened.store, opened.workflows)
-    if json:
-        write_json([{"run": id_, "differences": texts} for id_, texts in found.items()])
-    elif not found:
-        say("Every live run goes on as it was begun.")
-    else:
-        for id_, texts in found.items():
-            for text in texts:
-                write(f"{id_}  {text}")
-    raise typer.Exit(int(bool(found)))

@@ -1,0 +1,32 @@
+"""`approvals`: list the questions that wait for a person."""
+
+from typing import Annotated
+
+import typer
+
+from stepwell.cli.ask import describe
+from stepwell.cli.options import (
+    AppOption,
+    JsonOption,
+)
+from stepwell.cli.output import say, write, write_json
+from stepwell.cli.session import engine
+
+
+def approvals(
+    run: Annotated[
+        str | None, typer.Argument(help="Only this run's questions.", metavar="[RUN]")
+    ] = None,
+    json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """List the questions that wait for a person, the oldest first."""
+    with engine(app) as opened:
+        pending = opened.approvals(run)
+    if json:
+        write_json(pending)
+    elif not pending:
+        say("Nothing waits for a person.")
+    else:
+        for question in pending:
+            write(describe(question).strip() + "\n")

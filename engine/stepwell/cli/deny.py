@@ -1,0 +1,31 @@
+"""`deny`: refuse a call."""
+
+from typing import Annotated
+
+import typer
+
+from stepwell.cli.approve import report_decision
+from stepwell.cli.options import (
+    AppOption,
+    ByOption,
+    JsonOption,
+    QuestionArgument,
+    person,
+)
+from stepwell.cli.session import engine
+
+
+def deny(
+    id: QuestionArgument,  # noqa: A002 - the name that users know
+    by: ByOption = None,
+    reason: Annotated[str | None, typer.Option(help="Why; the model reads it.")] = None,
+    json: JsonOption = False,
+    app: AppOption = None,
+) -> None:
+    """Do not let the call of question ID run; for one in doubt: it did not happen.
+
+    Decides only: `stepwell resume` or a worker goes on.
+    """
+    with engine(app) as opened:
+        decided = opened.deny(id, by=person(by), reason=reason)
+    report_decision(decided, json=json)
