@@ -13,6 +13,7 @@ from tests.architecture import (
     FILES,
     PACKAGE,
     ROOMS,
+    ROOT,
     ROOT_FILES,
     allowed,
     imports,
@@ -80,6 +81,24 @@ def clocks(tree: ast.AST) -> Iterator[str]:
                 yield from (f"time.{a.name}" for a in names if ("time", a.name) in CLOCKS)
 
 
+def patched(tree: ast.AST) -> Iterator[str]:
+    """Every private name that is imported from the engine, or set from outside its object."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="setattr") | ast.Name(id="setattr"), args=given):
+                names = [one.value for one in given[:2] if isinstance(one, ast.Constant)]
+                yield from (part for name in names for part in private(str(name)))
+            case ast.ImportFrom(module=str(module), names=aliases) if module.startswith("stepwell"):
+                yield from (part for alias in aliases for part in private(alias.name))
+            case ast.Attribute(value=owner, attr=name, ctx=ast.Store() | ast.Del()):
+                if not (isinstance(owner, ast.Name) and owner.id in {"self", "cls"}):
+                    yield from private(name)
+
+
+def private(dotted: str) -> list[str]:
+    return [p for p in dotted.split(".") if p.startswith("_") and not p.endswith("__")]
+
+
 def test_every_module_has_a_room() -> None:
     assert {unit_of(path) for path in FILES} == {*ROOT_FILES, *ROOMS}
 
@@ -120,6 +139,16 @@ def test_only_the_machine_uses_transitions() -> None:
 def test_there_is_one_clock() -> None:
     users = [name_of(path) for path in FILES if set(clocks(ast.parse(path.read_text("utf-8"))))]
     assert users == ["clock.py"], "ask stepwell.clock"
+
+
+def test_the_tests_patch_no_private_name() -> None:
+    """They would pass when what they freeze has become something else."""
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    found = {
+        str(path.relative_to(ROOT)): [*patched(ast.parse(path.read_text("utf-8")))]
+        for path in files
+    }
+    assert not {name: names for name, names in found.items() if names}
 
 
 # A migration is as long as its tables.
@@ -177,3 +206,18 @@ def test_every_form_of_import_is_seen(source: str, names: set[str]) -> None:
 )
 def test_every_clock_is_seen(source: str, found: set[str]) -> None:
     assert set(clocks(ast.parse(source))) == found
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ('monkeypatch.setattr(threads, "_free", [])', ["_free"]),
+        ('patch.setattr("stepwell.store.story._STORY", None)', ["_STORY"]),
+        ('setattr(engine, "_leases", None)', ["_leases"]),
+        ("engine._leases._held = {}", ["_held"]),
+        ("from stepwell.effects.caller import Caller, _Request", ["_Request"]),
+        ('self._a = cls._b = 1; monkeypatch.setattr(store, "load", x); print(engine._leases)', []),
+    ],
+)
+def test_every_patch_of_a_private_name_is_seen(source: str, found: list[str]) -> None:
+    assert list(patched(ast.parse(source))) == found

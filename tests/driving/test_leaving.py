@@ -3,86 +3,76 @@
 import os
 import signal
 import threading
-from datetime import datetime
 from pathlib import Path
 
 import pytest
+from apscheduler.schedulers.background import BackgroundScheduler
 
-from stepwell import ProviderError, Reply, tool
-from stepwell.driving.driver import Driver
-from stepwell.driving.lease import Leases
-from stepwell.driving.steps import Steps
+from stepwell import Engine, ProviderError, Reply, tool
 from stepwell.effects import threads
 from stepwell.effects.caller import Superseded
 from stepwell.effects.perform import Performer
 from stepwell.messages import Request
+from stepwell.state.inbox import InboxEntry
 from stepwell.state.snapshot import Snapshot
-from stepwell.store import Store
 from stepwell.views.runs import HistoryEntry
-from tests.engines import opened
+from tests.engines import AT_ONCE, opened
 from tests.narrowing import present
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(60)
 
 
-def test_a_run_that_is_interrupted_while_its_text_is_shown_is_given_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also if what took its steps is faster: nothing came of the model call, no fault either."""
-    hand_back = Driver.hand_back
+def interrupted(*_anything: object) -> None:
+    raise KeyboardInterrupt
 
-    def slowly(driver: Driver, snapshot: Snapshot, reason: str) -> None:
-        eventually(lambda: threads._free)
-        hand_back(driver, snapshot, reason)
 
-    def interrupted(_text: str) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(threads, "_free", [])
-    monkeypatch.setattr(Driver, "hand_back", slowly)
+def test_a_run_that_is_interrupted_while_its_text_is_shown_is_given_back(tmp_path: Path) -> None:
+    """Whether the caller or the thread that takes the steps is the first to leave."""
     with opened(tmp_path / "r.db", Reply("Some text.")) as engine:
-        with pytest.raises(KeyboardInterrupt):
-            engine.run("w", "Go.", on_text=interrupted)
-        run = engine.get("last")
-        assert (run.state, present(run.error)["type"]) == ("awaiting_model", "interrupted")
+        for _ in range(20):
+            with pytest.raises(KeyboardInterrupt):
+                engine.run("w", "Go.", on_text=interrupted)
+            run = engine.get("last")
+            assert (run.state, present(run.error)["type"]) == ("awaiting_model", "interrupted")
         assert engine.resume("last").answer == "Some text."
 
 
 def test_the_end_of_a_run_is_logged_even_if_its_caller_has_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hand_back, has_left = Driver.hand_back, threading.Event()
-
-    def late(driver: Driver, snapshot: Snapshot, reason: str) -> None:
-        has_left.set()
-        eventually(lambda: threads._free)
-        hand_back(driver, snapshot, reason)
+    """The model answers after the interrupt, and before the run could be given back."""
+    has_left = threading.Event()
 
     def complete(_request: Request) -> Reply:
         os.kill(os.getpid(), signal.SIGINT)
         assert has_left.wait(30)
         return Reply("Done.")
 
+    def lines() -> list[str]:
+        return [one.name for one in caplog.records if '"done"' in one.message]
+
     heard: list[object] = []
-    monkeypatch.setattr(threads, "_free", [])
-    monkeypatch.setattr(Driver, "hand_back", late)
     caplog.set_level("INFO", "stepwell.runs")
     with opened(tmp_path / "r.db", complete) as engine:
+        load = engine.store.load
+
+        def load_at_last(number: int) -> Snapshot:
+            has_left.set()
+            eventually(lambda: engine.get("last").state == "done")
+            return load(number)
+
+        monkeypatch.setattr(engine.store, "load", load_at_last)
         with pytest.raises(KeyboardInterrupt):
             engine.run("w", "Go.", on_transition=heard.append)
-        assert engine.get("last").state == "done"
-    assert len(heard) == 1, "nobody listened to its end"
-    assert [one.name for one in caplog.records if '"done"' in one.message] == ["stepwell.runs"]
+        assert eventually(lines) == ["stepwell.runs"]
+    assert len(heard) == 1, "the caller has left and does not hear of the end"
 
 
 def test_a_listener_that_fails_hides_no_interrupt(tmp_path: Path) -> None:
     def fail(entry: HistoryEntry) -> None:
         if entry.trigger == "retry":
             raise ValueError("no part of the run")
-
-    def interrupted(_text: str) -> None:
-        raise KeyboardInterrupt
 
     with opened(tmp_path / "r.db", Reply("Some text.")) as engine:
         with pytest.raises(KeyboardInterrupt):
@@ -93,14 +83,10 @@ def test_a_listener_that_fails_hides_no_interrupt(tmp_path: Path) -> None:
 def test_a_run_that_is_interrupted_before_its_first_step_is_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else its lease would be renewed for as long as this process lives."""
-
-    def interrupted(_leases: Leases) -> None:
-        raise KeyboardInterrupt
-
+    """Otherwise its lease would be renewed for as long as this process lives."""
     with opened(tmp_path / "r.db", Reply("Done.")) as engine:
         with monkeypatch.context() as patch:
-            patch.setattr(Leases, "_start_ticking", interrupted)
+            patch.setattr(BackgroundScheduler, "start", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 engine.run("w", "Go.")
         assert engine._leases._held == {}
@@ -108,28 +94,30 @@ def test_a_run_that_is_interrupted_before_its_first_step_is_given_back(
         assert engine.resume("last").answer == "Done."
 
 
-def test_an_interrupted_run_that_waits_is_waited_for_by_nobody_and_opens_no_closed_store(
+def test_the_wait_of_a_run_ends_with_an_interrupt_and_opens_no_closed_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[int] = []
-    wait = Steps._wait
 
-    def interrupted(steps: Steps, until: datetime) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        wait(steps, until)
-
-    def waiting(_store: Store, number: int) -> tuple[()]:
+    def waiting(number: int) -> tuple[InboxEntry, ...]:
         looked.append(number)
         return ()
 
-    monkeypatch.setattr(threads, "_free", [])
-    monkeypatch.setattr(Steps, "_wait", interrupted)
-    monkeypatch.setattr(Store, "waiting", waiting)
+    def interrupt(file: Path) -> None:
+        with Engine(file, settings=AT_ONCE) as other:
+            eventually(lambda: other.runs() and other.runs()[0].attempt == 2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    free = max(1, len(threads._free))
     busy = ProviderError("Busy.", kind="overloaded", retryable=True, retry_after=9)
     with opened(tmp_path / "r.db", busy, Reply("Done.")) as engine:
+        monkeypatch.setattr(engine.store, "waiting", waiting)
+        killer = threading.Thread(target=interrupt, args=[tmp_path / "r.db"])
+        killer.start()
         with pytest.raises(KeyboardInterrupt):
             engine.run("w", "Go.")
-        assert eventually(lambda: threads._free, 5), "not only when its time has come"
+        killer.join()
+        assert eventually(lambda: len(threads._free) >= free, 5), "not only when its time has come"
         assert looked == []
 
 
@@ -170,14 +158,11 @@ def test_the_child_of_a_listener_that_forks_neither_waits_nor_gives_the_run_back
         assert [step.trigger for step in engine.history(run.id)].count("retry") == 0
 
 
-def test_no_lease_is_kept_by_one_who_is_interrupted_again_and_again(
+def test_a_lease_is_dropped_by_a_caller_that_is_interrupted_again_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_anything: object) -> None:
-        raise KeyboardInterrupt
-
     with opened(tmp_path / "r.db", Reply("Some text.")) as engine:
-        monkeypatch.setattr(Driver, "hand_back", interrupted)
+        monkeypatch.setattr(engine.store, "load", interrupted)  # while it gives the run back
         monkeypatch.setattr(Performer, "abandon", interrupted)
         with pytest.raises(KeyboardInterrupt):
             engine.run("w", "Go.", on_text=interrupted)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sqlite3
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -200,6 +201,10 @@ def test_a_long_question_is_cut_and_nothing_a_terminal_obeys_is_said(
     assert "\x1b" not in record.getMessage()
 
 
+def unreadable(*_anything: object) -> None:
+    raise sqlite3.OperationalError("no such table: call")
+
+
 def test_nothing_is_read_where_nobody_listens(
     make: Callable[..., Engine],
     ends: Callable[..., list[tuple[str, dict[Any, Any]]]],
@@ -208,7 +213,7 @@ def test_nothing_is_read_where_nobody_listens(
 ) -> None:
     caplog.set_level(logging.CRITICAL, "stepwell.runs")
     engine = make(Reply("done"))
-    monkeypatch.setattr(story, "_STORY", None)
+    monkeypatch.setattr(story, "of", unreadable)
     engine.run("w", "Go.")
     assert caplog.records == []
 
@@ -220,7 +225,7 @@ def test_a_line_that_cannot_be_made_harms_no_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     engine = make(Reply("done"))
-    monkeypatch.setattr(story, "_STORY", None)
+    monkeypatch.setattr(story, "of", unreadable)
     assert engine.run("w", "Go.").answer == "done"
     assert ends() == []
     assert "was not logged" in caplog.text

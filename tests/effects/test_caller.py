@@ -2,11 +2,15 @@
 
 import contextvars
 import math
+import os
+import signal
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
-from stepwell.effects.caller import Caller, CallerLeft, Superseded, _Request
+from stepwell.effects.caller import Caller, CallerLeft, Superseded
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(60)
@@ -106,27 +110,24 @@ def test_an_interrupt_is_the_callers_and_whoever_asked_is_refused(
     assert has_left == [True], "else it would go on for a while"
 
 
-def test_an_interrupt_before_the_caller_does_what_it_took_leaves_nobody_waiting(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    caller, refused = Caller(), threading.Event()
+def test_whenever_an_interrupt_comes_no_thread_waits_for_a_caller_that_has_left() -> None:
+    """Before the caller hears of a request, when it has taken it, and when it has answered it."""
+    for _ in range(100):
+        caller, ended = Caller(), threading.Event()
+        asked = caller.here(lambda: "here")
 
-    def interrupted(_request: _Request) -> None:
-        raise KeyboardInterrupt
+        def work(asked: Callable[[], str] = asked, ended: threading.Event = ended) -> None:
+            interrupt = threading.Thread(target=os.kill, args=[os.getpid(), signal.SIGINT])
+            interrupt.start()
+            with suppress(CallerLeft):
+                asked()
+            interrupt.join()
+            ended.set()
 
-    monkeypatch.setattr(_Request, "do", interrupted)
-    asked = caller.here(lambda: "here")
-
-    def work() -> None:
-        try:
-            asked()
-        except CallerLeft:
-            refused.set()
-
-    with pytest.raises(KeyboardInterrupt):
-        caller.wait_for(work, Endless())
-    caller.leave()
-    assert refused.wait(30)
+        with pytest.raises(KeyboardInterrupt):
+            caller.wait_for(work, Endless())
+        caller.leave()
+        assert ended.wait(30)
 
 
 def test_nobody_is_kept_waiting_for_a_caller_that_has_left() -> None:

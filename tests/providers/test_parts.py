@@ -15,7 +15,7 @@ from stepwell.messages import Reply
 from stepwell.providers import anthropic, openai_chat, openai_responses, sse
 from stepwell.providers.account import account
 from stepwell.providers.faults import from_body, masked, retry_after
-from stepwell.providers.http import parsed
+from stepwell.providers.http import parsed, reading
 from stepwell.providers.registry import resolve
 from stepwell.providers.wire import Wire
 from tests.providers import strict
@@ -136,15 +136,13 @@ JSON = st.recursive(
 @given(JSON, st.sampled_from(["anthropic", "openai", "openai-chat"]))
 def test_any_json_at_all_is_a_reply_or_a_provider_error(value: Any, api: str) -> None:
     """Whatever a server answers: no other exception, and what is stored is JSON."""
-    from stepwell.providers.http import _reading
-
     decode = {
         "anthropic": anthropic.decode,
         "openai": openai_responses.decode,
         "openai-chat": openai_chat.decode,
     }[api]
     try:
-        with _reading():
+        with reading():
             reply = decode(parsed(json.dumps(value).encode()), Wire(), "m")
     except ProviderError:
         return

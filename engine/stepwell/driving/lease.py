@@ -138,15 +138,16 @@ class Leases:
             return
         from apscheduler.schedulers.background import BackgroundScheduler
 
-        self._ticker = BackgroundScheduler(timezone=UTC, daemon=True)
-        self._ticker.add_job(
+        ticker = BackgroundScheduler(timezone=UTC, daemon=True)
+        ticker.add_job(
             _quietly(self.renew),
             "interval",
             seconds=self.every.total_seconds(),
             coalesce=True,
             misfire_grace_time=None,  # a late beat is better than none
         )
-        self._ticker.start()
+        ticker.start()
+        self._ticker = ticker  # not before: an interrupt may come while it starts
 
 
 def tick_now(ticker: Any) -> None:

@@ -112,7 +112,7 @@ class HttpModel:
     def _call(self, body: Body, wire: Wire, on_text: OnText | None) -> Reply:
         found = self._exchange(body, on_text)
         streamed = isinstance(found, dict)
-        with _reading():
+        with reading():
             reply = self.decode(found if isinstance(found, dict) else parsed(found), wire)
         if on_text is not None and not streamed and reply.text:
             on_text(reply.text)
@@ -125,7 +125,7 @@ class HttpModel:
             kind = answer.headers.get("content-type", "")
             if on_text is None or not kind.startswith("text/event-stream"):
                 return answer.read()
-            with _reading():
+            with reading():
                 return self.assemble(sse.events(answer.iter_bytes()), on_text)
 
         return received(lambda: self.send(body), read)
@@ -202,7 +202,7 @@ def text_of(value: Any) -> str:
 
 
 @contextmanager
-def _reading() -> Iterator[None]:
+def reading() -> Iterator[None]:
     """A reply may hold anything anywhere; what our reading of it trips over is its fault."""
     try:
         yield
