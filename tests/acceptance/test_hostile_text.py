@@ -97,7 +97,7 @@ def test_the_prompt_at_a_terminal(attacked: Project) -> None:
     terminal.expect(r"\[l\]ater: ")
     said += terminal.before
     terminal.sendline("\x16\x1b[2J")
-    index = terminal.expect(["is no answer", pexpect.EOF])
+    index = terminal.expect(["is not an answer", pexpect.EOF])
     assert index == 0
     terminal.expect(r"\[l\]ater: ")
     terminal.sendline("y")
@@ -106,4 +106,4 @@ def test_the_prompt_at_a_terminal(attacked: Project) -> None:
     # The model's own lines cannot pass for ours.
     lines = [SGR.sub("", line).rstrip() for line in said.splitlines()]
     assert "Arguments: {}" not in lines
-    assert "    Arguments: {}" in lines
+    assert "| Arguments: {}" in lines

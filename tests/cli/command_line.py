@@ -168,15 +168,23 @@ class Project:
         self.processes.append(process)
         return process
 
-    def terminal(self, *args: str, **env: str) -> "pexpect.spawn":
-        """Run the command in a terminal of its own."""
-        return self._spawn(COMMAND, args, env)
+    def terminal(
+        self, *args: str, size: tuple[int, int] = (50, 200), **env: str
+    ) -> "pexpect.spawn":
+        """Run the command in a terminal of its own, of so many lines and columns."""
+        return self._spawn(COMMAND, args, env, size)
 
     def shell_terminal(self, line: str) -> "pexpect.spawn":
         """Run a line of shell in a terminal; $S is the command."""
         return self._spawn("bash", ("-c", line), {"S": COMMAND, "NO_COLOR": "1"})
 
-    def _spawn(self, program: str, args: Sequence[str], env: Mapping[str, str]) -> "pexpect.spawn":
+    def _spawn(
+        self,
+        program: str,
+        args: Sequence[str],
+        env: Mapping[str, str],
+        size: tuple[int, int] = (50, 200),
+    ) -> "pexpect.spawn":
         spawned = pexpect.spawn(
             program,
             list(args),
@@ -184,7 +192,7 @@ class Project:
             env=self.env | dict(env),
             encoding="utf-8",
             timeout=PATIENCE,
-            dimensions=(50, 200),
+            dimensions=size,
         )
         self.terminals.append(spawned)
         return spawned

@@ -63,7 +63,7 @@ def test_fork_asks_where_the_original_may_still_pay(parked: Project) -> None:
     done = parked.run("fork", original, "--at", "4", "--by", "bob", code=3)
     fork = parked.last()
     assert f"Forked from {original} at 4" in done.err
-    assert "may run it as well" in done.err
+    assert "may run this call too" in done.err
     assert fork["forked_from"] == {"run": original, "at": 4}
     assert parked.run("show", original, "--json").json["forks"] == [{"run": fork["id"], "at": 4}]
     [entry] = parked.run("history", fork["id"], "--json").json
@@ -73,8 +73,8 @@ def test_fork_asks_where_the_original_may_still_pay(parked: Project) -> None:
     assert parked.effects()[-2:] == ["paid 5 ann", "model 1"]
     # It has been paid now: a second fork does not pay again by itself.
     again = parked.run("fork", original, "--at", "4", code=3)
-    assert "It began in the original, or in another fork of it" in again.err
-    assert 'There it came to: {"ok":true,"result":"paid 5"}' in again.err
+    assert "The call began in the original run, or in another fork" in again.err
+    assert 'Its outcome there:\n| {"ok":true,"result":"paid 5"}' in again.err
     assert f"forked from {original} at 4" in parked.run("show", "last").out
     assert "forked as" in parked.run("show", original).out
     assert parked.effects().count("paid 5 ann") == 1

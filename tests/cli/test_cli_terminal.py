@@ -20,10 +20,10 @@ def test_yes_after_nonsense_and_details(project: Project) -> None:
         assert word in terminal.before
     assert paid(project) == []
     terminal.sendline("maybe")
-    terminal.expect("is no answer")
+    terminal.expect("is not an answer")
     terminal.expect(ASKS)
     terminal.sendline("d")
-    terminal.expect("assistant: I pay now.")
+    terminal.expect(r"assistant:\s+\| I pay now\.")
     terminal.expect(ASKS)
     terminal.sendline(" Yes ")
     assert "The end." in ended(terminal, 0)
@@ -34,7 +34,7 @@ def test_no_with_a_reason(project: Project) -> None:
     terminal = project.terminal("run", "play", script(PAY, END), NO_COLOR="1")
     terminal.expect(ASKS)
     terminal.sendline("n")
-    terminal.expect("Why.*: ")
+    terminal.expect("Reason.*: ")
     terminal.sendline("Too MUCH, Ö")
     ended(terminal, 0)
     (question,) = project.last()["approvals"]
@@ -95,7 +95,7 @@ def test_control_c_at_the_prompt_leaves_the_run_parked(project: Project) -> None
     terminal = project.terminal("resume", "last", NO_COLOR="1")
     terminal.expect(ASKS)
     terminal.sendline("n")
-    terminal.expect("Why.*: ")
+    terminal.expect("Reason.*: ")
     terminal.sendeof()  # the end of input decides nothing
     ended(terminal, 3)
     assert [q["status"] for q in project.last()["approvals"]] == ["pending"]
@@ -128,11 +128,11 @@ def test_in_doubt(project: Project) -> None:
         assert f'"name": "{name}"' in terminal.before
         if answer == "r":
             terminal.sendline("y")
-            terminal.expect("is no answer")
+            terminal.expect("is not an answer")
             terminal.expect(DOUBTS)
         terminal.sendline(answer)
         if more:
-            terminal.expect("(JSON|Why).*: ")
+            terminal.expect("(JSON|Reason).*: ")
             terminal.sendline(more)
         assert "The end." in ended(terminal, 0)
         assert project.effects().count(f"waits {name}") == effects

@@ -5,10 +5,7 @@ from typing import Annotated
 import typer
 
 from stepwell.cli.ask import describe
-from stepwell.cli.options import (
-    AppOption,
-    JsonOption,
-)
+from stepwell.cli.options import AppOption, FullOption, JsonOption
 from stepwell.cli.output import say, write, write_json
 from stepwell.cli.session import engine
 
@@ -17,6 +14,7 @@ def approvals(
     run: Annotated[
         str | None, typer.Argument(help="Only this run's questions.", metavar="[RUN]")
     ] = None,
+    full: FullOption = False,
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
@@ -26,7 +24,7 @@ def approvals(
     if json:
         write_json(pending)
     elif not pending:
-        say("Nothing waits for a person.")
+        say("No question is waiting.")
     else:
         for question in pending:
-            write(describe(question).strip() + "\n")
+            write(describe(question, stderr=False, full=full).strip() + "\n")

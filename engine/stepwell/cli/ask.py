@@ -1,4 +1,4 @@
-"""Asks the person at the terminal about the calls that need one."""
+"""Asks the person at the terminal about calls that need a decision."""
 
 import json
 import sys
@@ -7,7 +7,9 @@ from typing import Any
 import typer
 
 from stepwell.cli.options import person
-from stepwell.cli.output import as_json, one_line, printable, say
+from stepwell.cli.output import one_line, printable, say
+from stepwell.cli.quote import quote
+from stepwell.cli.shorten import arguments_text, shorten
 from stepwell.engine import Engine
 from stepwell.errors import ApprovalClosed, InvalidDecision
 from stepwell.plain_json import dumps
@@ -19,7 +21,7 @@ DID_IT_HAPPEN = "[r]un it again, it [h]appened, it did [n]ot happen, [d]etails, 
 
 
 def ask_person(engine: Engine, run: RunDetail) -> bool:
-    """Ask about every open question of a run. False if any is left open, or nobody can be asked."""
+    """Ask about every open question of a run. False if one stays open, or without a terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     while questions := engine.approvals(run.id):
@@ -28,13 +30,17 @@ def ask_person(engine: Engine, run: RunDetail) -> bool:
     return True
 
 
-def describe(question: ApprovalView) -> str:
+def describe(question: ApprovalView, *, stderr: bool, full: bool = False) -> str:
     """One question with its exact call, and the commands that answer it."""
+    body, shortened = _body(question, stderr=stderr, full=full)
     lines = [
         f"\n{question.id} asks about {question.tool}.",
-        f"Of {question.workflow}: {one_line(question.input)}",
-        *_body(question),
+        f"Workflow {question.workflow}, input:",
+        quote(one_line(question.input), stderr=stderr),
+        *body,
     ]
+    if shortened:
+        lines.append("Shortened: `stepwell approvals --full` shows all of it.")
     if question.kind == ApprovalKind.IN_DOUBT:
         lines.append(
             f"`stepwell approve {question.id}` runs it again, `--result JSON` says it happened, "
@@ -45,32 +51,42 @@ def describe(question: ApprovalView) -> str:
     return "\n".join(lines)
 
 
-def _body(question: ApprovalView) -> list[str]:
+def _body(question: ApprovalView, *, stderr: bool, full: bool) -> tuple[list[str], bool]:
+    """What is asked about, and whether any of it is shortened."""
     lines = []
     in_doubt = question.kind == ApprovalKind.IN_DOUBT
     if question.inherited and in_doubt:
-        lines.append("It began in the original, or in another fork of it: it may have happened.")
+        lines.append(
+            "The call began in the original run, or in another fork: it may have happened."
+        )
     elif question.inherited:
-        lines.append("The original, or another fork of it, may run it as well.")
+        lines.append("The original run, or another fork, may run this call too.")
     elif in_doubt:
-        lines.append("The call had started when it was cut off: it may have happened, or not.")
+        lines.append("The call was interrupted after it had started: it may have happened, or not.")
+    quoted = []
     if question.late_outcome is not None:
-        when = "There" if question.inherited else "After it was given up"
-        lines.append(f"{when} it came to: {dumps(question.late_outcome)}")
+        where = "Its outcome there:" if question.inherited else "Its outcome, which came too late:"
+        quoted.append((where, dumps(question.late_outcome)))
     if question.reasoning:
-        # Indented, so that no line of it can pass for one of ours.
-        lines.append("The model said: " + question.reasoning.replace("\n", "\n    "))
-    lines.append(f"Arguments: {as_json(question.arguments)}")
+        quoted.append(("The model said:", question.reasoning))
+    shown = [(label, text if full else shorten(text)) for label, text in quoted]
+    arguments = arguments_text(question.arguments, full=full)
+    shortened = shown != quoted or arguments != arguments_text(question.arguments, full=True)
+    for label, text in (*shown, ("Arguments:", arguments)):
+        lines += [label, quote(text, stderr=stderr)]
     if question.expires_at:
         lines.append(f"Counts as denied after {question.expires_at:%F %T}Z.")
-    return lines
+    return lines, shortened
 
 
 def _ask(engine: Engine, question: ApprovalView, run: RunDetail) -> bool:
-    """Ask until one answer is taken. False for later, which the end of input means too."""
+    """Ask until an answer is accepted. False if the person answers later, or the input ends."""
     in_doubt = question.kind == ApprovalKind.IN_DOUBT
     say(f"\n{'Did this happen?' if in_doubt else 'May this run?'} {question.tool}", style="yellow")
-    say("\n".join(_body(question)))
+    body, shortened = _body(question, stderr=True, full=False)
+    say("\n".join(body))
+    if shortened:
+        say("Shortened: [d]etails shows all of it.", style="yellow")
     while True:
         try:
             said = _prompt(DID_IT_HAPPEN if in_doubt else MAY_IT_RUN)
@@ -99,27 +115,31 @@ def _answer(engine: Engine, question: ApprovalView, said: str, *, in_doubt: bool
         case ("e" | "edit", False):
             edited = _prompt_json("New arguments (JSON)")
             if not isinstance(edited, dict):
-                say("Arguments are a JSON object.", style="red")
+                say("Arguments must be a JSON object.", style="red")
                 return False
             engine.approve(question.id, by=by, edit=edited)
         case ("h" | "happened", True):
-            engine.approve(question.id, by=by, result=_prompt_json("What it returned (JSON)"))
+            engine.approve(question.id, by=by, result=_prompt_json("Result it returned (JSON)"))
         case ("n" | "no", _):
-            engine.deny(question.id, by=by, reason=_prompt("Why (may be empty)", lower=False))
+            engine.deny(question.id, by=by, reason=_prompt("Reason (may be empty)", lower=False))
         case _:
-            say(f"{printable(said)!r} is no answer.", style="red")
+            say(f"{printable(said)!r} is not an answer.", style="red")
             return False
     return True
 
 
 def _show_details(question: ApprovalView, run: RunDetail) -> None:
-    say(f"Run {run.id} of {run.workflow}; question {question.id}, call {question.call}.")
+    """The whole question, and the conversation that led to it."""
     for message in run.messages:
-        say(f"{message.role}: {message.text}", style="dim")
+        if message.text:
+            say(f"{message.role}:", style="dim")
+            say(quote(message.text, stderr=True), style="dim")
+    say(f"Run {run.id} of {run.workflow}; question {question.id}, call {question.call}.")
+    say("\n".join(_body(question, stderr=True, full=True)[0]))
 
 
 def _prompt(label: str, *, lower: bool = True) -> str:
-    """What the person types.
+    """The person's answer.
 
     Raises:
         typer.Abort: at the end of input.

@@ -90,7 +90,7 @@ def explain(run: RunDetail) -> None:
         case State.AWAITING_APPROVAL:
             for question in run.approvals:
                 if question.status == ApprovalStatus.PENDING:
-                    say(describe(question), style="yellow")
+                    say(describe(question, stderr=True), style="yellow")
             say(f"Then `stepwell resume {run.id}` goes on.")
         case State.CAPPED:
             say(f"{run.answer} {way_on(run)}")

@@ -14,6 +14,7 @@ AppOption = Annotated[
     typer.Option("--app", help="Module that defines the workflows.", metavar="MODULE"),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+FullOption = Annotated[bool, typer.Option("--full", help="Shorten nothing.")]
 ByOption = Annotated[
     str | None, typer.Option("--by", help="Who decides; by default, you.", metavar="NAME")
 ]

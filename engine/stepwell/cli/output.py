@@ -1,12 +1,13 @@
 """What the terminal is given: escaped text, tables without a terminal's tricks, and JSON."""
 
 import json
+import os
 import re
 import sys
 import unicodedata
 from collections.abc import Collection, Sequence
 from functools import cache
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from pydantic import TypeAdapter
 from rich.console import Console
@@ -42,6 +43,11 @@ NO_TERMINAL_WIDTH = 1000
 _JOINERS = {"\u200c", "\u200d"}
 _SHOWN = {"\n", "\t", *_JOINERS}
 _UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+# Joiners, variation selectors, fillers, and all spaces but the usual one.
+_INVISIBLE = re.compile(
+    "[\u00a0\u034f\u115f\u1160\u1680\u17b4\u17b5\u2000-\u200d\u202f\u205f\u2800\u3000\u3164"
+    "\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 # What JSON itself would leave as it is: C1 controls, and what changes lines or their direction.
 _OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -81,9 +87,13 @@ def one_line(value: object, width: int = 60) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Arguments and results as a person is shown them: unambiguous, control characters escaped."""
-    text = printable(json.dumps(value, ensure_ascii=False, indent=2, default=str))
-    return "".join(_escaped(c) if c in _JOINERS else c for c in text)
+    """A value as indented JSON, unambiguous: control characters are escaped."""
+    return escape_unseen(printable(json.dumps(value, ensure_ascii=False, indent=2, default=str)))
+
+
+def escape_unseen(text: str) -> str:
+    """The text with every character escaped that is drawn as nothing, or as a blank."""
+    return _INVISIBLE.sub(lambda found: _escaped(found[0]), text)
 
 
 class _Console(Console):
@@ -105,7 +115,16 @@ def console(*, stderr: bool = False) -> Console:
 @cache
 def _console(stream: TextIO) -> Console:
     width = None if stream.isatty() else NO_TERMINAL_WIDTH
-    return _Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+    # With NO_COLOR, Rich by itself would still write codes for bold and dim text.
+    colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return _Console(
+        file=stream,
+        width=width,
+        color_system=colours,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
 
 
 def say(text: str, style: str = "") -> None:

@@ -1,8 +1,9 @@
-"""What is seen of a run while it is driven, on stderr: transitions, and the model's words."""
+"""Progress of a run on stderr: its transitions, and the model's text as it arrives."""
 
 from rich.text import Text
 
-from stepwell.cli.output import COLOURS, console, one_line, printable
+from stepwell.cli.output import COLOURS, console, one_line
+from stepwell.cli.quote import Quote, quoting
 from stepwell.machine import State
 from stepwell.views.runs import HistoryEntry
 
@@ -13,30 +14,32 @@ class Progress:
     """Shows transitions, a line each; on a terminal also text as it arrives.
 
     Attributes:
-        last_text: what the model said last, as far as it was shown.
+        last_text: the model's last text, as far as it was shown.
     """
 
     def __init__(self) -> None:
         self.last_text = ""
-        self._open_line = False
+        self._quote: Quote | None = None
 
     def transition(self, entry: HistoryEntry) -> None:
         """Show one transition."""
-        self._close_line()
+        self._end_text()
         console(stderr=True).print(_line(entry), soft_wrap=True)
 
     def text(self, piece: str) -> None:
         """Show a piece of the model's text."""
-        if not self._open_line:
-            self.last_text = ""
-        self._open_line = True
+        if self._quote is None:
+            self._quote, self.last_text = quoting(stderr=True), ""
         self.last_text += piece
-        console(stderr=True).print(Text(printable(piece)), end="", soft_wrap=True)
+        self._print(self._quote.feed(piece))
 
-    def _close_line(self) -> None:
-        if self._open_line:
-            console(stderr=True).print()
-        self._open_line = False
+    def _end_text(self) -> None:
+        if self._quote is not None:
+            self._print(self._quote.end())
+        self._quote = None
+
+    def _print(self, shown: str) -> None:
+        console(stderr=True).print(Text(shown), end="", soft_wrap=True)
 
 
 def _line(entry: HistoryEntry) -> Text:

@@ -4,17 +4,15 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli.options import AppOption, JsonOption, RunArgument
-from stepwell.cli.output import (
-    write_json,
-)
+from stepwell.cli.options import AppOption, FullOption, JsonOption, RunArgument
+from stepwell.cli.output import write_json
 from stepwell.cli.run_text import show_run, show_trace
 from stepwell.cli.session import engine
 
 
 def show(
     run: RunArgument,
-    full: Annotated[bool, typer.Option("--full", help="Cut nothing.")] = False,
+    full: FullOption = False,
     trace: Annotated[
         bool, typer.Option("--trace", help="Reasoning, calls and observations by step.")
     ] = False,
