@@ -47,6 +47,7 @@ class Engine(Deciding):
         database: an SQLite URL or a file's path; by default the setting `database_url`.
         workflows: those that this process knows: a list, or a module that has them as attributes.
         settings: by default read from the environment, `.env` and pyproject.toml.
+        upgrade: whether a database of an older version is brought to this one, after a copy.
 
     LimitOptions:
         ConfigurationError, StoreError: a setting or the database cannot be used.
@@ -58,6 +59,7 @@ class Engine(Deciding):
         *,
         workflows: Iterable[Workflow] | ModuleType = (),
         settings: Settings | None = None,
+        upgrade: bool = False,
     ) -> None:
         self.settings = settings or load()
         self.workflows = registered(workflows)
@@ -65,7 +67,7 @@ class Engine(Deciding):
         mask = masking(self.settings.mask, self.settings.secrets)
         self._log_mask = LogMask(mask)
         logging.getLogger("stepwell").addFilter(self._log_mask)
-        self.store = Store(file, self.settings.synchronous, mask)
+        self.store = Store(file, self.settings.synchronous, mask, upgrade=upgrade)
         length = self.settings.lease
         every = min(self.settings.heartbeat, length / 3)  # a beat may be late, or fail once
         self._log = RunLog(self.store, self.settings.warn_cost, self.settings.warn_turns)

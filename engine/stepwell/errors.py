@@ -121,6 +121,10 @@ class SchemaTooNew(StoreError):
     """A newer Stepwell wrote this database."""
 
 
+class SchemaTooOld(StoreError):
+    """An older Stepwell wrote this database, and nothing said that it may be upgraded."""
+
+
 class DatabaseMoved(StoreError):
     """The database's file or its log was moved away or replaced under this process."""
 

@@ -9,6 +9,7 @@ that SQLAlchemy is told to use, and effects are lines of a file.
 import asyncio
 import json
 import os
+import resource
 import signal
 import sqlite3
 import sys
@@ -335,6 +336,14 @@ def fill(folder: str) -> dict[str, Any]:
     return {"state": run.state}
 
 
+def create(folder: str, bytes_: int) -> None:
+    """Create the database, killed when a file would become longer than this many bytes."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_, bytes_))
+    Engine(Path(folder, "runs.db")).close()
+
+
 def claim_all(folder: str) -> None:
     """Claim every run, as a worker that is killed before it has driven any."""
     with Engine(Path(folder, "runs.db")) as engine:
@@ -353,7 +362,8 @@ def work(folder: str) -> None:
 
 
 JOBS = {
-    job.__name__: job for job in (whole, look_on, talk, wait_at, take_over, fill, claim_all, work)
+    job.__name__: job
+    for job in (whole, look_on, talk, wait_at, take_over, fill, create, claim_all, work)
 }
 
 

@@ -45,7 +45,7 @@ def engine(old: Path) -> Iterator[Engine]:
     workflow = Agent("w", tools=WORKFLOW.tools, model=ScriptedModel([Reply("Well.")]))
     with (
         time_machine.travel(THEN),
-        Engine(old, workflows=[workflow], settings=AT_ONCE) as opened,
+        Engine(old, workflows=[workflow], settings=AT_ONCE, upgrade=True) as opened,
     ):
         yield opened
 
@@ -53,7 +53,7 @@ def engine(old: Path) -> Iterator[Engine]:
 def test_it_becomes_what_a_fresh_one_is(old: Path, tmp_path: Path) -> None:
     fresh = tmp_path / "fresh.db"
     Store(fresh).close()
-    with closing(Store(old)) as store:
+    with closing(Store(old, upgrade=True)) as store:
         assert store.backup == old.with_name("old.db.v1.backup")
     assert schema.version(old) == schema.newest()
     assert columns(old) == columns(fresh)
@@ -84,7 +84,7 @@ def test_its_runs_go_on(engine: Engine, key: str) -> None:
 
 def test_a_long_run_of_it_can_be_seen_as_it_was(old: Path) -> None:
     """As far as its rows tell: its turns and calls were not written down at each transition."""
-    with closing(Store(old)) as store:
+    with closing(Store(old, upgrade=True)) as store:
         assert store.load(LONG).run.answer == "Paid."
     with looking(old) as reader:
 

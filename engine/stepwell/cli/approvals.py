@@ -19,7 +19,7 @@ def approvals(
     app: AppOption = None,
 ) -> None:
     """List the questions that wait for a person, the oldest first."""
-    with engine(app) as opened:
+    with engine(app, looks=True) as opened:
         pending = opened.approvals(run)
     if json:
         write_json(pending)

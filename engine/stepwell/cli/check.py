@@ -13,7 +13,7 @@ def check(json: JsonOption = False, app: AppOption = None) -> None:
 
     For before a deploy. Exit code 1 when there are any.
     """
-    with engine(app, needs_workflows=True) as opened:
+    with engine(app, needs_workflows=True, looks=True) as opened:
         found = live_differences(opened.store, opened.workflows)
     if json:
         write_json([{"run": id_, "differences": texts} for id_, texts in found.items()])

@@ -25,7 +25,7 @@ def context(
 
     Instructions and tools are those of the workflow as it is now.
     """
-    with engine(app, needs_workflows=True) as opened:
+    with engine(app, needs_workflows=True, looks=True) as opened:
         found = opened.context(run, at=at)
     if json:
         write_json(found)

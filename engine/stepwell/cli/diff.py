@@ -36,7 +36,7 @@ def diff(
     A..B may leave either out: A.. is up to now, ..B from the first one.
     """
     found = _RANGE.match(other)
-    with engine(app) as opened:
+    with engine(app, looks=True) as opened:
         if found is None:
             compared = opened.diff(run, other)
         else:

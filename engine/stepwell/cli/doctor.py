@@ -16,7 +16,7 @@ def doctor(json: JsonOption = False, app: AppOption = None) -> None:
 
     Exit code 1 when something needs a person.
     """
-    with engine(app, needs_workflows=True) as opened:
+    with engine(app, needs_workflows=True, looks=True) as opened:
         lately, schedules = 3 * opened.settings.lease, opened.schedules.list()
         findings = examine(opened.store, opened.workflows, lately, schedules)
         file = database_file(opened.settings.database_url)

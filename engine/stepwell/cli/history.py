@@ -13,7 +13,7 @@ from stepwell.views.runs import HistoryEntry
 
 def history(run: RunArgument, json: JsonOption = False, app: AppOption = None) -> None:
     """List every transition of RUN, in order."""
-    with engine(app) as opened:
+    with engine(app, looks=True) as opened:
         entries = opened.history(run)
     if json:
         write_json(entries)

@@ -25,7 +25,7 @@ def runs(
     app: AppOption = None,
 ) -> None:
     """List runs, the newest first."""
-    with engine(app) as opened:
+    with engine(app, looks=True) as opened:
         found = opened.runs(state=state, workflow=workflow, limit=limit)
     if json:
         write_json(found)

@@ -13,12 +13,18 @@ from stepwell.cli.output import notice
 from stepwell.engine import Engine
 from stepwell.errors import ConfigurationError
 from stepwell.settings import Settings, load
+from stepwell.store import copies
 from stepwell.store.connections import database_file
 
 
 @contextmanager
 def engine(
-    app: str | None = None, *, needs_workflows: bool = False, creates: bool = False
+    app: str | None = None,
+    *,
+    needs_workflows: bool = False,
+    creates: bool = False,
+    looks: bool = False,
+    upgrade: bool = False,
 ) -> Iterator[Engine]:
     """An engine on the configured database.
 
@@ -26,6 +32,9 @@ def engine(
         app: the module that defines the workflows, instead of the setting.
         needs_workflows: whether the application must be imported.
         creates: whether a missing database is created. If not, the command sees an empty one.
+        looks: whether the command changes nothing. Then it can also read a database that is
+            read-only or has an older schema.
+        upgrade: whether an older schema is upgraded.
     """
     settings = load()
     workflows = application(settings, app) if needs_workflows else ()
@@ -34,7 +43,13 @@ def engine(
         missing = not file.exists()
         if missing and not creates:
             file = Path(stack.enter_context(TemporaryDirectory())) / "empty.db"
-        opened = stack.enter_context(Engine(file, workflows=workflows, settings=settings))
+        if looks:
+            file, special = stack.enter_context(copies.readable(file))
+            if special:
+                notice(special)
+        opened = stack.enter_context(
+            Engine(file, workflows=workflows, settings=settings, upgrade=upgrade)
+        )
         if missing:
             what = "New database" if creates else "There is no database yet"
             notice(f"{what}: {database_file(settings.database_url).absolute()}")

@@ -24,7 +24,7 @@ def show(
     app: AppOption = None,
 ) -> None:
     """Show RUN: where it stands, what was said, what was called, what a person decided."""
-    with engine(app) as opened:
+    with engine(app, looks=True) as opened:
         found = opened.get(run, at=at)
     if json:
         write_json(found)

@@ -26,6 +26,9 @@ def worker(
     no_schedules: Annotated[
         bool, typer.Option("--no-schedules", help="Leave schedules to other workers.")
     ] = False,
+    upgrade: Annotated[
+        bool, typer.Option("--upgrade", help="Upgrade an older database, after a copy.")
+    ] = False,
     app: AppOption = None,
 ) -> None:
     """Drive runs that are due, side by side with other workers on the same database.
@@ -52,7 +55,7 @@ def worker(
     ends.setLevel(logging.INFO)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    with engine(app, needs_workflows=True, creates=True) as opened:
+    with engine(app, needs_workflows=True, creates=True, upgrade=upgrade) as opened:
         if not opened.workflows:
             raise ConfigurationError(
                 "The application defines no workflow, so there is nothing to drive.",

@@ -26,18 +26,19 @@ class Database:
     Args:
         file: the SQLite file; it and its folder are made where they are missing.
         synchronous: SQLite's pragma of that name.
+        upgrade: whether an older schema is brought to this version, after a copy.
 
     Raises:
-        SchemaTooNew, StoreError: the file cannot be used; it was not touched.
+        SchemaTooNew, SchemaTooOld, StoreError: the file cannot be used; it was not touched.
     """
 
-    def __init__(self, file: Path, synchronous: str = "full") -> None:
+    def __init__(self, file: Path, synchronous: str = "full", *, upgrade: bool = False) -> None:
         self.file = connections.resolved(file)
         self._name = str(self.file)  # quicker to look up than a Path
         self._beside = (f"{self.file}-wal", f"{self.file}-shm")
         self._synchronous = synchronous
         self._left_behind: list[object] = []
-        schema.check(file)
+        schema.may_open(self.file, upgrade=upgrade)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

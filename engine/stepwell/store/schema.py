@@ -10,7 +10,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from stepwell.errors import SchemaTooNew, StoreError
+from stepwell.errors import SchemaTooNew, SchemaTooOld, StoreError
 from stepwell.store import tables
 from stepwell.store.migrations import MIGRATIONS, Migration
 from stepwell.store.views import VIEWS
@@ -33,17 +33,28 @@ def version(file: Path) -> int:
     if not file.exists() or file.stat().st_size == 0:
         return 0
     try:
-        with closing(_reading(file)) as reader:
+        with closing(reading(file)) as reader:
             return _version(reader, file)
     except sqlite3.Error as error:
         raise StoreError(f"The database {file} cannot be read: {error}.") from error
 
 
-def _reading(file: Path) -> sqlite3.Connection:
-    """A connection that leaves nothing behind: a file that nobody writes is taken as it lies."""
-    in_use = any(file.with_name(file.name + end).exists() for end in ("-wal", "-journal"))
-    options = "mode=ro" if in_use else "mode=ro&immutable=1"
+def reading(file: Path) -> sqlite3.Connection:
+    """A connection that leaves no file behind.
+
+    A journal is left by a process that was killed while it created the database. Reading then
+    undoes what that process had begun, which needs the right to write.
+    """
+    options = "mode=ro&immutable=1"
+    if _beside(file, "-journal"):
+        options = "mode=rw"
+    elif _beside(file, "-wal"):
+        options = "mode=ro"
     return sqlite3.connect(f"{file.absolute().as_uri()}?{options}", uri=True)
+
+
+def _beside(file: Path, end: str) -> bool:
+    return file.with_name(f"{file.name}{end}").exists()
 
 
 def _version(connection: sqlite3.Connection, file: Path) -> int:
@@ -58,7 +69,7 @@ def _version(connection: sqlite3.Connection, file: Path) -> int:
 
 
 def check(file: Path, migrations: Sequence[Migration] = MIGRATIONS) -> int:
-    """The version of a file that this code may open.
+    """The version of a file, which may be older than this code's.
 
     Raises:
         SchemaTooNew: a newer Stepwell wrote it. The file was not touched.
@@ -72,10 +83,30 @@ def check(file: Path, migrations: Sequence[Migration] = MIGRATIONS) -> int:
     return found
 
 
+def may_open(file: Path, *, upgrade: bool, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+    """Make sure that a file is new, or of this code's version, or may be brought to it.
+
+    Raises:
+        SchemaTooNew, SchemaTooOld: it may not be opened. The file was not touched.
+    """
+    found = check(file, migrations)
+    if not upgrade and 0 < found < newest(migrations):
+        raise SchemaTooOld(
+            f"{file} has schema version {found}; this Stepwell works with {newest(migrations)}.",
+            "Stop the workers of the older Stepwell, then run `stepwell db upgrade`. "
+            "The file was not touched.",
+        )
+
+
 def prepare(
     connection: sqlite3.Connection, file: Path, migrations: Sequence[Migration] = MIGRATIONS
 ) -> Path | None:
-    """Bring the database that `connection` writes to the newest version.
+    """Create the schema, or bring an older one to the newest version.
+
+    Args:
+        connection: the writer's.
+        file: what it writes to; `may_open` allowed it.
+        migrations: how an older schema becomes the newest.
 
     Returns:
         the backup copy that was made before an older one was changed.
@@ -134,7 +165,8 @@ def _make_views(connection: sqlite3.Connection) -> None:
 
 def _back_up(file: Path, found: int) -> Path:
     copy = file.with_name(f"{file.name}.v{found}.backup")
-    with closing(_reading(file)) as source, closing(sqlite3.connect(copy)) as target:
+    with closing(reading(file)) as source, closing(sqlite3.connect(copy)) as target:
+        copy.chmod(file.stat().st_mode)  # whoever may not read the database may not read its copy
         source.backup(target)
     return copy
 

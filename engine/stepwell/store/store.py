@@ -41,13 +41,21 @@ class Store(Database):
         file: the SQLite file; it and its folder are made where they are missing.
         synchronous: SQLite's pragma of that name.
         mask: what is replaced in every text before it is written.
+        upgrade: whether an older schema is brought to this version, after a copy.
 
     Raises:
-        SchemaTooNew, StoreError: the file cannot be used; it was not touched.
+        SchemaTooNew, SchemaTooOld, StoreError: the file cannot be used; it was not touched.
     """
 
-    def __init__(self, file: Path, synchronous: str = "full", mask: Mask = _NOTHING) -> None:
-        super().__init__(file, synchronous)
+    def __init__(
+        self,
+        file: Path,
+        synchronous: str = "full",
+        mask: Mask = _NOTHING,
+        *,
+        upgrade: bool = False,
+    ) -> None:
+        super().__init__(file, synchronous, upgrade=upgrade)
         self.mask = mask
 
     def _begin_anew(self) -> None:
