@@ -169,7 +169,7 @@ def test_misuse_starts_nothing(
 def test_a_workflow_without_a_model(tmp_path: Path) -> None:
     with (
         Engine(tmp_path / "runs.db", workflows=[Agent("w")], settings=AT_ONCE) as engine,
-        pytest.raises(ConfigurationError, match="names no model"),
+        pytest.raises(ConfigurationError, match="does not name a model"),
     ):
         engine.run("w", "Go.")
 

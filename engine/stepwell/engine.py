@@ -14,6 +14,7 @@ from stepwell import clock
 from stepwell.driving.driver import Driver
 from stepwell.driving.lease import Leases
 from stepwell.driving.model_gate import ModelGate
+from stepwell.driving.models import Models
 from stepwell.driving.run_log import RunLog
 from stepwell.driving.watch import OnTransition, Watch
 from stepwell.driving.worker import Worker
@@ -31,13 +32,14 @@ from stepwell.rules.fork import Fate, ForkOptions, fork
 from stepwell.rules.mask import LogMask, masking
 from stepwell.rules.starting import RunOptions, new_run
 from stepwell.settings import Settings, load
+from stepwell.state.circumstances import Circumstances
 from stepwell.state.records import ApprovePolicy
 from stepwell.state.snapshot import Snapshot
 from stepwell.store import Store
 from stepwell.store.connections import database_file
-from stepwell.views.context import ContextView
+from stepwell.views.context import ContextView, context
 from stepwell.views.runs import InboxView, RunDetail
-from stepwell.workflow import Workflow, registered
+from stepwell.workflow import Workflow, known, registered
 
 
 class Engine(Deciding):
@@ -49,7 +51,7 @@ class Engine(Deciding):
         settings: by default read from the environment, `.env` and pyproject.toml.
         upgrade: whether a database of an older version is brought to this one, after a copy.
 
-    LimitOptions:
+    Raises:
         ConfigurationError, StoreError: a setting or the database cannot be used.
     """
 
@@ -64,7 +66,13 @@ class Engine(Deciding):
         self.settings = settings or load()
         self.workflows = registered(workflows)
         file = database_file(database or self.settings.database_url)
-        mask = masking(self.settings.mask, self.settings.secrets)
+        self.models = Models(
+            workflows=self.workflows,
+            default=self.settings.model,
+            root=self.settings.root,
+            timeout=self.settings.model_timeout,
+        )
+        mask = masking(self.settings.mask, self.models.secrets)
         self._log_mask = LogMask(mask)
         logging.getLogger("stepwell").addFilter(self._log_mask)
         self.store = Store(file, self.settings.synchronous, mask, upgrade=upgrade)
@@ -73,7 +81,7 @@ class Engine(Deciding):
         self._log = RunLog(self.store, self.settings.warn_cost, self.settings.warn_turns)
         self._gate = ModelGate(self.settings.model_concurrency)
         self._leases = Leases(self.store, timedelta(seconds=length), timedelta(seconds=every))
-        check = self._worker(None, None).check_runnable
+        check = self.models.check_runnable
         firer = Firer(self.store, self.workflows, declared(workflows), check)
         self.schedules = Schedules(self.store, firer)
 
@@ -105,7 +113,7 @@ class Engine(Deciding):
             approve: what becomes of calls that need a person: "park", "deny" or "all".
             options: see `RunOptions`.
 
-        LimitOptions:
+        Raises:
             UnknownWorkflow, InvalidInput, ConfigurationError: nothing was started.
             KeyConflict: the key belongs to a run with another input.
         """
@@ -160,16 +168,16 @@ class Engine(Deciding):
             on_text: gets the text of replies as it arrives.
             raises: by how much to raise limits of a capped or failed run: `max_turns=5`, ...
 
-        LimitOptions:
+        Raises:
             UnknownRun, UnknownWorkflow, RunNotResumable, ConfigurationError: nothing was changed.
         """
         number = self._number(run)
-        (before, was_sent), worker = self.store.glance(number), self._worker(None, None)
+        before, was_sent = self.store.glance(number)
         if before.state not in {State.DONE, State.CANCELLED} or was_sent:
-            worker.check_runnable(before.workflow, model or before.model)
+            self.models.check_runnable(before.workflow, model or before.model)
         watch = Watch(self.store, number, on_transition, seq=before.seq)
         if model is not None:
-            worker.free(number)
+            self._worker().free(number)
         if model is not None or any(raises.values()) or before.state not in LIVE:
             steering.resume(self.store, number, by, raises, model)
         return self._go_on(watch, approve, on_text)
@@ -196,7 +204,7 @@ class Engine(Deciding):
         """
         from stepwell.driving.pool import Pool  # with APScheduler, which is slow to import
 
-        worker = self._worker(None, None, stopping)
+        worker = self._worker(stopping=stopping)
         limits = self.settings.workflow_concurrency
         grace, sweep = self.settings.grace, self.settings.sweep
         fire = self.schedules.firing(on_fired) if schedules else None
@@ -224,16 +232,14 @@ class Engine(Deciding):
             on_text: gets the text of replies as it arrives.
             options: see `ForkOptions`.
 
-        LimitOptions:
+        Raises:
             UnknownRun, UnknownTransition, UnknownWorkflow: nothing was started.
             InvalidInput, ConfigurationError: likewise.
         """
         number, id_ = self._number(run), str(ULID())
 
         def begin(past: Snapshot, fate: Fate) -> Change:
-            self._worker(None, None).check_runnable(
-                past.run.workflow, options.get("model") or past.run.model
-            )
+            self.models.check_runnable(past.run.workflow, options.get("model") or past.run.model)
             workflow = self.workflows[past.run.workflow]
             return fork(workflow, past, fate, id_, options, clock.now())
 
@@ -245,11 +251,11 @@ class Engine(Deciding):
     def cancel(self, run: str, *, by: str | None = None) -> RunDetail:
         """End a run: at once if nobody drives it, else its driver does at its next record.
 
-        LimitOptions:
+        Raises:
             RunNotResumable: it has ended otherwise.
         """
         number = self._number(run)
-        steering.cancel(self._worker(None, None), number, by)
+        steering.cancel(self._worker(), number, by)
         return self._detail(number)
 
     def send(self, run: str, text: str, *, by: str | None = None) -> InboxView:
@@ -262,7 +268,7 @@ class Engine(Deciding):
             text: what its model is to read.
             by: who says it.
 
-        LimitOptions:
+        Raises:
             UnknownRun, NotSent: nothing was sent.
         """
         return steering.send(self.store, self.workflows, self._number(run), text, by)
@@ -270,11 +276,14 @@ class Engine(Deciding):
     def context(self, run: str, *, at: int | None = None) -> ContextView:
         """What a run's model is shown, or was after transition `at`.
 
-        LimitOptions:
+        Raises:
             UnknownRun, UnknownTransition, UnknownWorkflow: there is nothing to show.
         """
         number = self._number(run)
-        return self._worker(None, None).context(self.store.load(number, at))
+        snapshot = self.store.load(number, at)
+        workflow = known(self.workflows, snapshot.run.workflow)
+        terms = self.models.terms(workflow, snapshot.run.model)
+        return context(workflow, snapshot, Circumstances(now=clock.now(), terms=terms))
 
     def _submit(
         self,
@@ -285,7 +294,7 @@ class Engine(Deciding):
         until: datetime | None = None,
     ) -> tuple[int, Snapshot | None]:
         """The run's number and, if it is new and ours to drive `until` then, the run itself."""
-        self._worker(None, None).check_runnable(workflow, options.get("model"))
+        self.models.check_runnable(workflow, options.get("model"))
         new = new_run(str(ULID()), text, approve, options)
         return submit(self.store, self.workflows[workflow], new, until)
 
@@ -312,8 +321,8 @@ class Engine(Deciding):
 
     def _worker(
         self,
-        watch: Watch | None,
-        on_text: OnText | None,
+        watch: Watch | None = None,
+        on_text: OnText | None = None,
         stopping: threading.Event | None = None,
     ) -> Worker:
         driver = Driver(
@@ -330,6 +339,5 @@ class Engine(Deciding):
         return Worker(
             driver=driver,
             workflows=self.workflows,
-            default_model=self.settings.model,
-            root=self.settings.root,
+            models=self.models,
         )

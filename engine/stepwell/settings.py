@@ -1,6 +1,5 @@
 """Settings: environment over `.env` over `[tool.stepwell]` in the project's pyproject.toml."""
 
-import os
 import re
 import tomllib
 from datetime import timedelta
@@ -22,8 +21,6 @@ from pydantic_settings import (
 from stepwell.errors import ConfigurationError
 from stepwell.retry import RetryPolicy
 
-# Variables that hold a provider's key: never stored, never logged.
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 SQLITE = "sqlite:///"
 DEFAULT_DATABASE = f"{SQLITE}stepwell.db"
 _ENCODING = "utf-8-sig"  # some editors put a byte order mark first
@@ -98,12 +95,6 @@ class Settings(BaseSettings):
             if found.search(""):
                 raise ValueError(f"{pattern!r} matches empty text, so it would mask everything")
         return patterns
-
-    @property
-    def secrets(self) -> list[str]:
-        """The provider keys found in the environment or in `.env`."""
-        known = {**dotenv_values(self.root / ".env"), **os.environ}
-        return [value.strip() for name in KEYS if (value := known.get(name))]
 
     @property
     def retry_policy(self) -> RetryPolicy:

@@ -1,15 +1,16 @@
 """What a user defines: workflows, their limits and their approvals."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
+from difflib import get_close_matches
 from functools import cached_property
 from types import ModuleType
 from typing import Any, ClassVar
 
-from stepwell.errors import WorkflowDefinitionError
+from stepwell.errors import UnknownWorkflow, WorkflowDefinitionError
 from stepwell.messages import Provider
 from stepwell.plain_json import canonical
 from stepwell.tools import Tool
@@ -247,6 +248,21 @@ class Agent(Workflow):
     takes_messages: ClassVar[bool] = True
 
     summarising: Summarising = field(default=Summarising(), kw_only=True)
+
+
+def known(workflows: Mapping[str, Workflow], name: str) -> Workflow:
+    """The workflow of this name.
+
+    Raises:
+        UnknownWorkflow: there is none; the hint names the closest one, or all.
+    """
+    found = workflows.get(name)
+    if found is None:
+        close = get_close_matches(name, workflows, n=1)
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        names = ", ".join(sorted(workflows)) or "none"
+        raise UnknownWorkflow(f"There is no workflow {name!r}.", f"{hint}Known: {names}.")
+    return found
 
 
 def registered(workflows: Iterable[Workflow] | ModuleType) -> dict[str, Workflow]:

@@ -245,7 +245,7 @@ class Ownership(RuleBasedStateMachine):
         self.time.tick(timedelta(seconds=late))
         engine, now = self.engines[worker], clock.now()
         stuck = {held.number for held in engine.store.owned() if held.is_stuck(now)}
-        engine._worker(None, None).sweep()
+        engine._worker().sweep()
         for number in stuck:
             del self.fences[number]
         self.time.tick(timedelta(seconds=late))  # what was taken may be claimed again
@@ -330,7 +330,7 @@ class Ownership(RuleBasedStateMachine):
         engine = self.engines[1]
         for _ in range(60):
             self.time.tick(timedelta(hours=1))
-            engine._worker(None, None).sweep()
+            engine._worker().sweep()
             while (
                 snapshot := engine.store.claim(["w"], clock.now(), clock.now() + LEASE)
             ) is not None:

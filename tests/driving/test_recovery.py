@@ -222,7 +222,7 @@ def test_a_stuck_run_is_cancelled_at_once(
 def take_over(engine: Engine) -> None:
     """What a worker's sweep does with a stuck run."""
     [held] = engine.store.owned()
-    assert engine._worker(None, None).rescue(held, jitter=0)
+    assert engine._worker().rescue(held, jitter=0)
 
 
 def lose_again_and_again(engine: Engine, frozen: FrozenDateTimeFactory) -> None:

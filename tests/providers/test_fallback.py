@@ -235,7 +235,7 @@ def test_where_a_model_cannot_be_changed_nothing_is(tmp_path: Path, scripted: st
         run = engine.run("w", "Go on.")
         with pytest.raises(RunNotResumable, match="awaits approval"):
             engine.resume(run.id, model=scripted)
-        with pytest.raises(ConfigurationError, match="names no model"):
+        with pytest.raises(ConfigurationError, match="does not name a model"):
             engine.resume(run.id, model="nothing")
         engine.deny(run.id)
         run = engine.resume(run.id)

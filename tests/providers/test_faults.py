@@ -121,23 +121,19 @@ def test_waits_grow_as_they_should(api: str, llmock: Any, make: Any) -> None:
 
 @pytest.mark.parametrize("listens", [False, True])
 def test_a_silent_provider_is_not_waited_for(
-    api: str, listens: bool, llmock: Any, make: Any, monkeypatch: pytest.MonkeyPatch
+    api: str, listens: bool, llmock: Any, make: Any
 ) -> None:
-    monkeypatch.setenv("STEPWELL_MODEL_TIMEOUT", "0.5")
     llmock.delay(3).reply("Hello.", times=None).tool_mode("off")
-    runs = make(api)
+    runs = make(api, AT_ONCE.model_copy(update={"model_timeout": 0.5}))
     run = runs.run(listens=listens)
     assert (run.state, run.answer) == ("done", "Hello.")
     [fault] = runs.faults(run)
     assert fault.error["type"] == "timeout"
 
 
-def test_a_stream_that_stalls_is_given_up(
-    api: str, llmock: Any, make: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STEPWELL_MODEL_TIMEOUT", "0.5")
+def test_a_stream_that_stalls_is_given_up(api: str, llmock: Any, make: Any) -> None:
     llmock.stall(seconds=3).reply("Hello you.", times=None).tool_mode("off")
-    runs = make(api)
+    runs = make(api, AT_ONCE.model_copy(update={"model_timeout": 0.5}))
     run = runs.run()
     assert (run.state, run.answer) == ("done", "Hello you.")
     [fault] = runs.faults(run)

@@ -16,6 +16,7 @@ from stepwell.providers import anthropic, openai_chat, openai_responses, sse
 from stepwell.providers.account import account
 from stepwell.providers.faults import from_body, masked, retry_after
 from stepwell.providers.http import parsed, reading
+from stepwell.providers.openai_responses import VARIABLES
 from stepwell.providers.registry import resolve
 from stepwell.providers.wire import Wire
 from tests.providers import strict
@@ -275,12 +276,9 @@ def test_a_missing_key_is_named(
 
 def test_a_key_may_stand_in_the_env_file(tmp_path: Path, clean: pytest.MonkeyPatch) -> None:
     (tmp_path / ".env").write_text("OPENAI_API_KEY=from-file\nANTHROPIC_API_KEY='also'\n")
-    assert account(tmp_path, ("OPENAI_API_KEY",), "OPENAI_BASE_URL", model="m").key == "from-file"
+    assert account(tmp_path, VARIABLES, model="m").key == "from-file"
     clean.setenv("OPENAI_API_KEY", " from-environment\n")
-    assert (
-        account(tmp_path, ("OPENAI_API_KEY",), "OPENAI_BASE_URL", model="m").key
-        == "from-environment"
-    )
+    assert account(tmp_path, VARIABLES, model="m").key == "from-environment"
     assert resolve("anthropic:m", tmp_path).model == "anthropic:m"
 
 
@@ -319,7 +317,7 @@ def test_auto_needs_a_server_of_ones_own(tmp_path: Path, clean: pytest.MonkeyPat
 def test_a_key_is_in_no_repr(tmp_path: Path, clean: pytest.MonkeyPatch) -> None:
     clean.setenv("OPENAI_API_KEY", "sk-secret")
     clean.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1?key=sk-other")
-    found = account(tmp_path, ("OPENAI_API_KEY",), "OPENAI_BASE_URL", model="m")
+    found = account(tmp_path, VARIABLES, model="m")
     assert "sk-" not in repr(found)
     assert set(found.secrets) == {"sk-secret", "sk-other"}
     assert found.base_url == "http://127.0.0.1:1/v1"

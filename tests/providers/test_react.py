@@ -194,7 +194,7 @@ def test_it_is_found_by_its_name(tmp_path: Path) -> None:
     assert (model.name, model.model) == ("react", "react:scripted:s.yaml")
     with pytest.raises(ConfigurationError, match="twice"):
         resolve("react:react:scripted:s.yaml", tmp_path)
-    with pytest.raises(ConfigurationError, match="names no model"):
+    with pytest.raises(ConfigurationError, match="does not name a model"):
         resolve("react:nothing", tmp_path)
 
 

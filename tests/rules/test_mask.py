@@ -10,6 +10,7 @@ from freezegun import freeze_time
 from stepwell import Decision, Reply, ToolContext, Verdict, clock, tool
 from stepwell.errors import ConfigurationError
 from stepwell.messages import Usage
+from stepwell.providers.registry import secrets
 from stepwell.rules.change import Change
 from stepwell.rules.mask import MASKED, Mask, masking
 from stepwell.rules.starting import Start, start
@@ -189,7 +190,7 @@ def test_the_longer_of_two_keys_is_masked_whole() -> None:
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [('["("]', "no regular expression"), ('["x*"]', "would mask everything"), ("(", "mask")],
+    [('["("]', "not a regular expression"), ('["x*"]', "would mask everything"), ("(", "mask")],
 )
 def test_a_pattern_that_cannot_be_used_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str, said: str
@@ -204,7 +205,7 @@ def test_keys_of_dotenv_are_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     (tmp_path / "pyproject.toml").write_text("[tool.stepwell]\nmask = ['a+']\n")
     (tmp_path / ".env").write_text("ANTHROPIC_API_KEY=sk-of-dotenv\n")
     monkeypatch.chdir(tmp_path)
-    assert load().secrets == [KEY, "sk-of-dotenv"]
+    assert secrets(load().root) == {KEY, "sk-of-dotenv"}
     assert load().mask == ["a+"]
 
 

@@ -6,23 +6,18 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 
 from stepwell import clock
 from stepwell.driving.driver import Driver
-from stepwell.effects.perform import Performer
-from stepwell.errors import ConfigurationError, LeaseLost, StoreError, UnknownWorkflow
-from stepwell.messages import Provider
-from stepwell.providers.registry import resolve
+from stepwell.driving.models import Models
+from stepwell.errors import LeaseLost, StoreError
 from stepwell.rules.change import Change
 from stepwell.rules.delivery import wake
 from stepwell.rules.recovery import lost_worker, take_over
-from stepwell.state.circumstances import Circumstances
 from stepwell.state.snapshot import Snapshot
 from stepwell.store.claim import Owned
-from stepwell.views.context import ContextView, context
-from stepwell.workflow import Workflow, model_name
+from stepwell.workflow import Workflow
 
 log = logging.getLogger("stepwell")
 
@@ -37,57 +32,12 @@ class Worker:
     Attributes:
         driver: what drives them.
         workflows: those that this process knows; runs of others are never claimed.
-        default_model: for workflows that name none.
-        root: the folder that scripted models' files are relative to.
+        models: finds the providers of their models.
     """
 
     driver: Driver
     workflows: Mapping[str, Workflow]
-    default_model: str | None
-    root: Path
-
-    def provider(self, workflow: Workflow, model: str | None) -> Provider:
-        """Who answers a run's model calls.
-
-        Raises:
-            ConfigurationError: no model is named, or it does not exist.
-        """
-        own = [one for one in workflow.models if model_name(one) == model]
-        wanted = (own[0] if own else model) or workflow.model or self.default_model
-        if wanted is None:
-            raise ConfigurationError(
-                f"Workflow {workflow.name!r} names no model.",
-                "Pass --model, or set STEPWELL_MODEL.",
-            )
-        return resolve(wanted, self.root)
-
-    def check_runnable(self, workflow: str, model: str | None) -> None:
-        """Make sure that runs of this workflow can be driven here.
-
-        Raises:
-            UnknownWorkflow, ConfigurationError: no such workflow is known, or a model of it.
-        """
-        known = self._known(workflow)
-        for one in (model, *known.fallback):
-            self.provider(known, model_name(one))
-
-    def context(self, snapshot: Snapshot) -> ContextView:
-        """What a run's model is shown, as its workflow is now.
-
-        Raises:
-            UnknownWorkflow: it is an execution of none that is known.
-        """
-        workflow = self._known(snapshot.run.workflow)
-        performer = Performer(workflow, partial(self.provider, workflow), None, lambda *_: None)
-        terms = performer.terms(snapshot.run.model)
-        return context(workflow, snapshot, Circumstances(now=clock.now(), terms=terms))
-
-    def _known(self, workflow: str) -> Workflow:
-        known = self.workflows.get(workflow)
-        if known is None:
-            names = ", ".join(sorted(self.workflows)) or "none"
-            raise UnknownWorkflow(f"There is no workflow {workflow!r}.", f"Known: {names}.")
-        return known
+    models: Models
 
     def advance(
         self, number: int, follow: Callable[[], None], claimed: Snapshot | None = None
@@ -167,7 +117,7 @@ class Worker:
     def drive(self, snapshot: Snapshot) -> None:
         """Take a claimed run as far as it goes now."""
         workflow = self.workflows[snapshot.run.workflow]
-        self.driver.drive(workflow, lambda model: self.provider(workflow, model), snapshot)
+        self.driver.drive(workflow, partial(self.models.provider, workflow), snapshot)
 
     def free(self, number: int) -> None:
         """Take a run from an owner that has lost it, at a person's wish; see `rescue`."""

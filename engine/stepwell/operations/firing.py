@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from ulid import ULID
 
 from stepwell import clock
-from stepwell.errors import StepwellError, StoreError, UnknownWorkflow
+from stepwell.errors import StepwellError, StoreError
 from stepwell.recurring import occurrences
 from stepwell.recurring.occurrences import Occurrence, OccurrenceStatus
 from stepwell.recurring.rescheduling import ScheduleRow, fired
@@ -20,7 +20,7 @@ from stepwell.rules.starting import RunOptions, new_run, start
 from stepwell.state.records import ApprovePolicy
 from stepwell.store import Store, schedules
 from stepwell.store.schedules import Entry
-from stepwell.workflow import Workflow
+from stepwell.workflow import Workflow, known
 
 log = logging.getLogger("stepwell")
 
@@ -144,9 +144,7 @@ class Firer:
             return Entry(replace(one, status=OccurrenceStatus.FAILED, reason=str(error)))
 
     def _start(self, schedule: Schedule, due: datetime, previous: Previous, by: str) -> Change:
-        workflow = self.workflows.get(schedule.workflow)
-        if workflow is None:
-            raise UnknownWorkflow(f"There is no workflow {schedule.workflow!r}.")
+        workflow = known(self.workflows, schedule.workflow)
         self.check(schedule.workflow, None)
         tz = ZoneInfo(schedule.tz)
         before = replace(previous, due=previous.due.astimezone(tz)) if previous.due else previous

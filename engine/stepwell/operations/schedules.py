@@ -12,7 +12,6 @@ from stepwell.errors import (
     ScheduleConflict,
     StoreBusy,
     UnknownSchedule,
-    UnknownWorkflow,
 )
 from stepwell.operations.firing import Firer, OnFired
 from stepwell.recurring.occurrences import Occurrence
@@ -21,6 +20,7 @@ from stepwell.recurring.schedule import CatchUp, Overlap, Schedule
 from stepwell.store import TRIES, Store, occurrence_log, schedules
 from stepwell.store.schedules import Entry
 from stepwell.views.schedules import OccurrenceView, ScheduleDetail, ScheduleView
+from stepwell.workflow import known
 
 UPCOMING = 5
 LAST = 20
@@ -190,10 +190,7 @@ class Schedules:
         self._revise(wanted.name, lambda row, now: changed(row, wanted, now, declared=True))
 
     def _check(self, schedule: Schedule, *, is_new: bool) -> None:
-        if schedule.workflow not in self._firer.workflows:
-            names = ", ".join(sorted(self._firer.workflows)) or "none"
-            text = f"There is no workflow {schedule.workflow!r}."
-            raise UnknownWorkflow(text, f"Known: {names}.")
+        known(self._firer.workflows, schedule.workflow)
         now = clock.now()
         if is_new and schedule.recurrence(now).after(now) is None:
             raise InvalidSchedule(

@@ -32,7 +32,7 @@ def send(
         text: what its model is to read.
         by: who says it.
 
-    LimitOptions:
+    Raises:
         NotSent: there is nothing to say, or nobody to say it to.
     """
     with store.reading() as connection:
@@ -67,7 +67,7 @@ def resume(
         raises: by limit, how much to raise it.
         model: to go on with.
 
-    LimitOptions:
+    Raises:
         RunNotResumable, InvalidInput: nothing was changed.
     """
     lives = False
@@ -86,7 +86,7 @@ def resume(
 def cancel(worker: Worker, number: int, by: str | None) -> None:
     """End a run: at once if nobody drives it, else its driver does at its next record.
 
-    LimitOptions:
+    Raises:
         RunNotResumable: it has ended otherwise.
     """
     driver = worker.driver

@@ -1,4 +1,4 @@
-"""Which server a model call goes to, with which key: of the environment, else of `.env`."""
+"""The server and the key of a model call, from the environment or from `.env`."""
 
 import os
 from dataclasses import dataclass, field
@@ -6,7 +6,32 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 from stepwell.errors import ConfigurationError
-from stepwell.settings import dotenv_values, load
+from stepwell.settings import dotenv_values
+
+TIMEOUT = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """The environment variables that a provider reads; none if it needs no server.
+
+    Attributes:
+        keys: those that may hold the key, the usual one first.
+        address: the one that holds the base URL.
+        keyless: whether a server with a base URL needs no key.
+    """
+
+    keys: tuple[str, ...] = ()
+    address: str = ""
+    keyless: bool = False
+
+    def secrets(self, root: Path) -> set[str]:
+        """The values that must not be stored or logged: keys, and the secrets of the address."""
+        known = _known(root)
+        keys = {(known.get(name) or "").strip() for name in self.keys}
+        address, query = _address(known, self.address)
+        hidden = Account("", address, query=query).secrets
+        return {secret for secret in (*keys, *hidden) if secret}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +47,7 @@ class Account:
 
     key: str = field(repr=False)
     base_url: str | None = None
-    timeout: float = 600.0
+    timeout: float = TIMEOUT
     query: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
@@ -34,36 +59,48 @@ class Account:
         return tuple(secret for secret in (self.key, *hidden) if secret)
 
 
-def account(
-    root: Path, keys: tuple[str, ...], address: str, *, model: str, keyless: bool = False
-) -> Account:
-    """The access that the environment gives; a `.env` in `root` says what the environment does not.
+def account(root: Path, variables: Variables, *, model: str, timeout: float = TIMEOUT) -> Account:
+    """The access that the environment gives. A `.env` in `root` is read for missing variables.
 
     Args:
         root: the project's folder.
-        keys: names of the variables that may hold the key, the first is the usual one.
-        address: name of the variable that holds the base URL.
-        model: what it is wanted for, for messages.
-        keyless: a server of one's own needs no key.
+        variables: where the key and the address are.
+        model: the model it is for, for messages.
+        timeout: see `Account`.
 
     Raises:
         ConfigurationError: there is no key, or one of the values cannot be used.
     """
-    known = {**dotenv_values(root / ".env"), **os.environ}
-    given, _, query = (known.get(address) or "").strip().partition("?")
-    if given and not given.lower().startswith(("http://", "https://")):
-        raise ConfigurationError(f"{address} is no address that begins with http:// or https://.")
-    base_url = given or None
-    more = load().model_timeout, tuple(parse_qsl(query))
-    found = next((name for name in keys if (known.get(name) or "").strip()), None)
+    known = _known(root)
+    base_url, query = _address(known, variables.address)
+    if base_url and not base_url.lower().startswith(("http://", "https://")):
+        raise ConfigurationError(
+            f"{variables.address} is not an address that begins with http:// or https://."
+        )
+    found = next((name for name in variables.keys if (known.get(name) or "").strip()), None)
     if found is None:
-        if not (keyless and given):
+        if not (variables.keyless and base_url):
+            usual = variables.keys[0]
             raise ConfigurationError(
-                f"{model} needs an API key and {keys[0]} is not set.",
-                f"Set {keys[0]} in the environment or in {root / '.env'}.",
+                f"{model} needs an API key and {usual} is not set.",
+                f"Set {usual} in the environment or in {root / '.env'}.",
             )
-        return Account("", base_url, *more)
+        return Account("", base_url, timeout, query)
     key = str(known[found]).strip()
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise ConfigurationError(f"{found} holds characters that no key has.", "Set it again.")
-    return Account(key, base_url, *more)
+        raise ConfigurationError(
+            f"{found} contains spaces or non-ASCII characters.", "Check the value."
+        )
+    return Account(key, base_url, timeout, query)
+
+
+def _known(root: Path) -> dict[str, str | None]:
+    return {**dotenv_values(root / ".env"), **os.environ}
+
+
+def _address(
+    known: dict[str, str | None], variable: str
+) -> tuple[str | None, tuple[tuple[str, str], ...]]:
+    """A base URL without its query, and the query."""
+    given, _, query = (known.get(variable) or "").strip().partition("?")
+    return given or None, tuple(parse_qsl(query))

@@ -26,13 +26,14 @@ from stepwell.messages import (
     UserMessage,
 )
 from stepwell.providers import anthropic_stream, prices
-from stepwell.providers.account import Account, account
+from stepwell.providers.account import TIMEOUT, Account, Variables, account
 from stepwell.providers.http import CONNECT_TIMEOUT, Body, HttpModel, items, text_of, tokens
 from stepwell.providers.wire import Wire
 
 if TYPE_CHECKING:
     from anthropic import Anthropic
 
+VARIABLES = Variables(("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), "ANTHROPIC_BASE_URL")
 # The API wants a limit with every request; this one every model accepts, and it is waited for.
 MAX_TOKENS = 16_000
 CONTINUE = "Go on."
@@ -66,10 +67,9 @@ class Messages(HttpModel):
         return decode(body, wire, self.wanted)
 
 
-def connect(name: str, root: Path) -> Messages:
+def connect(name: str, root: Path, timeout: float = TIMEOUT) -> Messages:
     """The model `name`. See `account` for what it raises."""
-    keys = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-    return Messages(name, account(root, keys, "ANTHROPIC_BASE_URL", model=f"anthropic:{name}"))
+    return Messages(name, account(root, VARIABLES, model=f"anthropic:{name}", timeout=timeout))
 
 
 @lru_cache(maxsize=8)

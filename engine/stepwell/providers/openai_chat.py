@@ -25,7 +25,7 @@ from stepwell.messages import (
     UserMessage,
 )
 from stepwell.providers import chat_stream, prices
-from stepwell.providers.account import account
+from stepwell.providers.account import TIMEOUT, Variables, account
 from stepwell.providers.faults import bad_reply, from_body
 from stepwell.providers.http import (
     Body,
@@ -39,6 +39,7 @@ from stepwell.providers.http import (
 from stepwell.providers.openai_responses import arguments_text, client
 from stepwell.providers.wire import Wire
 
+VARIABLES = Variables(("OPENAI_API_KEY",), "OPENAI_BASE_URL", keyless=True)
 AUTO = "auto"
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 _OF_A_CALL = frozenset({"id", "type", "index", "function", "custom"})
@@ -89,14 +90,13 @@ class ChatCompletions(HttpModel):
         return decode(body, wire, self.wanted, self.account.base_url)
 
 
-def connect(name: str, root: Path) -> ChatCompletions:
+def connect(name: str, root: Path, timeout: float = TIMEOUT) -> ChatCompletions:
     """The model `name`, or the server's first for "auto". See `account` for what it raises."""
-    keys, address = ("OPENAI_API_KEY",), "OPENAI_BASE_URL"
-    found = account(root, keys, address, model=f"openai-chat:{name}", keyless=True)
+    found = account(root, VARIABLES, model=f"openai-chat:{name}", timeout=timeout)
     if name == AUTO and not found.base_url:
         raise ConfigurationError(
             f"openai-chat:{AUTO} takes the first model of a server of your own.",
-            f"Set {address}, or name a model.",
+            f"Set {VARIABLES.address}, or name a model.",
         )
     return ChatCompletions(name, found)
 

@@ -24,7 +24,7 @@ from stepwell.messages import (
 )
 from stepwell.plain_json import dumps
 from stepwell.providers import prices
-from stepwell.providers.account import Account, account
+from stepwell.providers.account import TIMEOUT, Account, Variables, account
 from stepwell.providers.faults import bad_reply, cut, from_body
 from stepwell.providers.http import CONNECT_TIMEOUT, Body, HttpModel, items, text_of, tokens
 from stepwell.providers.wire import Wire
@@ -32,6 +32,7 @@ from stepwell.providers.wire import Wire
 if TYPE_CHECKING:
     from openai import OpenAI
 
+VARIABLES = Variables(("OPENAI_API_KEY",), "OPENAI_BASE_URL")
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 _ENDS = {
     "response.completed",
@@ -64,11 +65,9 @@ class Responses(HttpModel):
         return decode(body, wire, self.wanted, self.account.base_url)
 
 
-def connect(name: str, root: Path) -> Responses:
+def connect(name: str, root: Path, timeout: float = TIMEOUT) -> Responses:
     """The model `name`. See `account` for what it raises."""
-    return Responses(
-        name, account(root, ("OPENAI_API_KEY",), "OPENAI_BASE_URL", model=f"openai:{name}")
-    )
+    return Responses(name, account(root, VARIABLES, model=f"openai:{name}", timeout=timeout))
 
 
 @lru_cache(maxsize=8)

@@ -91,7 +91,7 @@ class ReAct:
         return reply
 
 
-def connect(name: str, root: Path) -> ReAct:
+def connect(name: str, root: Path, timeout: float) -> ReAct:
     """The model that `name` means, such as "openai-chat:NAME", wrapped.
 
     Raises:
@@ -99,7 +99,7 @@ def connect(name: str, root: Path) -> ReAct:
     """
     if name.split(":", maxsplit=1)[0] == ReAct.name:
         raise ConfigurationError(f"react:{name} is wrapped twice.", f"Write {name}.")
-    return ReAct(resolve(name, root))
+    return ReAct(resolve(name, root, timeout))
 
 
 def encode(request: Request) -> Request:

@@ -151,7 +151,7 @@ class _Script(_Strict):
     price: _Price | None = None
 
 
-def connect(name: str, root: Path) -> ScriptedModel:
+def connect(name: str, root: Path, _timeout: float) -> ScriptedModel:
     """The model that plays the YAML file `name`.
 
     Raises:
