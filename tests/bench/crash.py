@@ -39,7 +39,9 @@ def recovery(rounds: int) -> float:
 
 
 def _process(what: str, file: Path, rounds: int) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen([sys.executable, __file__, what, str(file), str(rounds)])
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.bench.crash", what, str(file), str(rounds)]
+    )
 
 
 def _wait_for(file: Path, wanted: int, process: "subprocess.Popen[bytes]") -> int:

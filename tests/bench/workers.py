@@ -27,7 +27,7 @@ class Child:
     """This file as a process of its own. It says a line of JSON when it is ready, and at the end."""
 
     def __init__(self, what: str, file: Path, *more: object) -> None:
-        command = [sys.executable, __file__, what, str(file), *map(str, more)]
+        command = [sys.executable, "-m", "tests.bench.workers", what, str(file), *map(str, more)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pid = self._process.pid
 

@@ -479,14 +479,17 @@ def test_e01_short_waits_are_sat_out(make: Callable[..., Engine]) -> None:
     assert {e.fence for e in retries} == {1}
 
 
+BUSY = ProviderError("Busy.", kind="overloaded", retryable=True, retry_after=0)
+
+
 def test_attempts_are_exhausted(make: Callable[..., Engine]) -> None:
-    engine = make(limited(0))
+    engine = make(BUSY)
     run = engine.run("w", "Go.")
-    assert (run.state, present(run.error)["type"], run.used.turns) == ("failed", "rate_limited", 5)
+    assert (run.state, present(run.error)["type"], run.used.turns) == ("failed", "overloaded", 5)
     assert engine.resume(run.id).used.turns == 10
 
 
 def test_retries_count_against_the_limit(make: Callable[..., Engine]) -> None:
-    engine = make(limited(0))
+    engine = make(BUSY)
     run = engine.run("w", "Go.", max_turns=3)
     assert (run.state, run.used.turns) == ("capped", 3)
