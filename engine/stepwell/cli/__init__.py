@@ -45,7 +45,6 @@ def main() -> NoReturn:
         signal.signal(number, _stop)
     logging.basicConfig(level=logging.WARNING, handlers=[_Log()])
     logging.getLogger("stepwell.runs").disabled = True  # a worker's, see `work`
-    logging.getLogger("apscheduler").setLevel(logging.ERROR)  # a beat left out is no news
     code = _finish(_run())
     if code > SIGNALLED:
         os._exit(code)  # threads that a tool left behind would be waited for

@@ -5,12 +5,15 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from stepwell import clock
 from stepwell.errors import StoreError
 from stepwell.store import Store
+
+if TYPE_CHECKING:
+    from stepwell.driving.ticker import Ticker
 
 
 @dataclass(slots=True)
@@ -52,7 +55,7 @@ class Leases:
     every: timedelta
     _held: dict[int, Lease] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _ticker: Any = None
+    _ticker: "Ticker | None" = None
     _pid: int = field(default_factory=os.getpid)
 
     def until(self) -> datetime:
@@ -107,10 +110,10 @@ class Leases:
                 lease.news.set()
 
     def tick_now(self) -> None:
-        """Renew at once, if anything is held; see `tick_now` below."""
+        """Renew at once, if anything is held; see `Ticker.tick_now`."""
         with self._lock:
             if self._ticker is not None:
-                tick_now(self._ticker)
+                self._ticker.tick_now()
 
     def secure(self, lease: Lease) -> bool:
         """Whether an effect may begin under this lease, renewing it first where it ran out."""
@@ -126,7 +129,7 @@ class Leases:
             return
         with self._lock:
             if self._ticker is not None:
-                self._ticker.shutdown(wait=False)
+                self._ticker.stop()
                 self._ticker = None
 
     def _begin_anew(self) -> None:
@@ -136,24 +139,12 @@ class Leases:
     def _start_ticking(self) -> None:
         if self._ticker is not None:
             return
-        from apscheduler.schedulers.background import BackgroundScheduler
+        from stepwell.driving.ticker import Ticker  # with APScheduler, which is slow to import
 
-        ticker = BackgroundScheduler(timezone=UTC, daemon=True)
-        ticker.add_job(
-            _quietly(self.renew),
-            "interval",
-            seconds=self.every.total_seconds(),
-            coalesce=True,
-            misfire_grace_time=None,  # a late beat is better than none
-        )
+        ticker = Ticker()
+        ticker.every(self.every.total_seconds(), _quietly(self.renew))
         ticker.start()
         self._ticker = ticker  # not before: an interrupt may come while it starts
-
-
-def tick_now(ticker: Any) -> None:
-    """Let every job of an APScheduler run at once, and then at its interval again."""
-    for job in ticker.get_jobs():
-        job.modify(next_run_time=clock.now())
 
 
 def _quietly(renew: Callable[[], None]) -> Callable[[], None]:

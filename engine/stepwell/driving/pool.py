@@ -4,13 +4,10 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any
-
-from apscheduler.schedulers.background import BackgroundScheduler
+from datetime import datetime, timedelta
 
 from stepwell import clock
-from stepwell.driving.lease import tick_now
+from stepwell.driving.ticker import Ticker
 from stepwell.driving.worker import Worker
 from stepwell.errors import DatabaseMoved, LeaseLost, StepwellError, StoreError
 from stepwell.state.snapshot import Snapshot
@@ -62,10 +59,10 @@ class Pool:
         """
         stopping = self.worker.driver.stopping
         changes = Changes(self.worker.driver.store.file)
-        ticker = BackgroundScheduler(timezone=UTC, daemon=True)
-        self._tick_every(ticker, self.sweep_every, self._sweep)
+        ticker = Ticker()
+        ticker.every(self.sweep_every, self._sweep)
         if self.fire is not None:
-            self._tick_every(ticker, TICK, self._fire)
+            ticker.every(TICK, self._fire)
         ticker.start()
         try:
             self._sweep()
@@ -79,21 +76,17 @@ class Pool:
                 self._mind_the_clock(ticker)
         finally:
             stopping.set()
-            ticker.shutdown(wait=False)
+            ticker.stop()
             changes.close()
             self._drain()
         if self._broken is not None:
             raise self._broken
 
-    @staticmethod
-    def _tick_every(ticker: Any, seconds: float, what: Callable[[], object]) -> None:
-        ticker.add_job(what, "interval", seconds=seconds, coalesce=True, misfire_grace_time=None)
-
-    def _mind_the_clock(self, ticker: Any) -> None:
+    def _mind_the_clock(self, ticker: Ticker) -> None:
         """Where the clock was set back, jobs would wait until it is as late again as it was."""
         before, self._seen = self._seen, clock.now()
         if before - self._seen > SET_BACK:
-            tick_now(ticker)
+            ticker.tick_now()
             self.worker.driver.leases.tick_now()
 
     def _fire(self) -> bool:

@@ -1,8 +1,10 @@
 """The schema's version: made, brought up to date, or refused before anything is written."""
 
+import logging
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from sqlalchemy import create_engine
@@ -137,7 +139,8 @@ def _to_newest(
             _create(connection)
         elif found < newest(migrations):
             backup = _back_up(file, found)
-            _migrate(connection, migrations[found - 1 :])
+            with _quiet("alembic.runtime.migration", "alembic.runtime.plugins"):
+                _migrate(connection, migrations[found - 1 :])
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version={newest(migrations)}")
         connection.execute("COMMIT")
@@ -169,6 +172,23 @@ def _back_up(file: Path, found: int) -> Path:
         copy.chmod(file.stat().st_mode)  # whoever may not read the database may not read its copy
         source.backup(target)
     return copy
+
+
+@contextmanager
+def _quiet(*names: str) -> Iterator[None]:
+    """Keep this thread's lines out of these loggers, without changing their configuration."""
+    thread, loggers = threading.get_ident(), [logging.getLogger(name) for name in names]
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    for logger in loggers:
+        logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(is_other)
 
 
 def _migrate(connection: sqlite3.Connection, steps: Sequence[Migration]) -> None:
