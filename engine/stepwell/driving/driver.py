@@ -83,7 +83,7 @@ class Driver(Resources):
         def late(call: int, done: Dispatched) -> None:
             keep_late(self.store, snapshot.run.number, call, done.outcome)
 
-        on_text = caller.here(self.on_text) if self.on_text else None
+        on_text = _harmless(caller.here(self.on_text), snapshot.run.id) if self.on_text else None
         return Performer(workflow, connect, on_text, late)
 
     def _begin(
@@ -156,6 +156,23 @@ class Driver(Resources):
             else:
                 self.tell(change)
                 return
+
+
+def _harmless(on_text: OnText, run: str) -> OnText:
+    """`on_text`, called until it raises: a provider must not take that for its own fault."""
+    is_broken = False
+
+    def tell(text: str) -> None:
+        nonlocal is_broken
+        if is_broken:
+            return
+        try:
+            on_text(text)
+        except Exception:
+            is_broken = True
+            log.exception("Run %s: on_text failed, so it is not called again.", run)
+
+    return tell
 
 
 def _why(error: BaseException) -> str:

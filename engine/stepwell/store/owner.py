@@ -1,4 +1,4 @@
-"""Who drives a run: a process, named so that others on its machine can know that it is gone."""
+"""The process that drives a run, described so that others can tell when it is gone."""
 
 import os
 import socket
@@ -21,8 +21,8 @@ class Owner:
         boot: changes with every start of the machine.
         namespace: of process ids; containers have their own.
         pid: the process id.
-        started: hundredths of a second from boot to its start; tells it from a later process with
-            the same id, whatever the wall clock did meanwhile.
+        started: hundredths of a second from boot to its start; distinguishes it from a later
+            process with the same id, even if the wall clock was changed.
     """
 
     host: str
@@ -33,7 +33,7 @@ class Owner:
 
 
 def this_process() -> Owner:
-    """The process that asks."""
+    """The current process."""
     return _describe(os.getpid())
 
 
@@ -45,7 +45,7 @@ def _describe(pid: int) -> Owner:
 
 @cache
 def _where() -> tuple[str, str]:
-    """This boot of this machine, and this process's namespace of ids."""
+    """The current boot of this machine, and the current process's namespace of ids."""
     boot_id = Path("/proc/sys/kernel/random/boot_id")
     boot = boot_id.read_text().strip() if boot_id.exists() else str(int(psutil.boot_time()))
     own = Path("/proc/self/ns/pid")
@@ -57,12 +57,32 @@ def _started(process: psutil.Process) -> int:
 
 
 def is_gone(owner: Owner) -> bool:
-    """Whether that process certainly exists no more. False where it cannot be known from here."""
+    """Whether that process certainly no longer exists.
+
+    A process that cannot be seen may still be alive (another user's, where /proc is mounted with
+    hidepid), so only two answers prove that it is gone: the kernel does not know its id, or the
+    process that has its id now is a zombie or started at another time.
+    """
     if (owner.boot, owner.namespace) != _where():
         return False
+    if not _has_process(owner.pid):
+        return True
     try:
         process = psutil.Process(owner.pid)
         is_another = abs(_started(process) - owner.started) > CLOCK_TOLERANCE
         return is_another or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
+    except (psutil.Error, OSError):  # it exists, but nothing about it can be read
+        return False
+
+
+def _has_process(pid: int) -> bool:
+    """Whether the kernel knows this id: signal 0 is delivered to nothing, only checked."""
+    if os.name != "posix":  # there, signal 0 is not a question
+        return psutil.pid_exists(pid)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
         return True
+    return True
