@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -63,7 +64,10 @@ def is_gone(owner: Owner) -> bool:
     hidepid), so only two answers prove that it is gone: the kernel does not know its id, or the
     process that has its id now is a zombie or started at another time.
     """
-    if (owner.boot, owner.namespace) != _where():
+    here = _where()
+    if (owner.boot, owner.namespace) != here:
+        return False
+    if sys.platform == "linux" and not here[1]:  # without /proc, namespaces cannot be told apart
         return False
     if not _has_process(owner.pid):
         return True
