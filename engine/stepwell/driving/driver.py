@@ -149,8 +149,7 @@ class Driver(Resources):
             if run.fence != snapshot.run.fence or run.owner is None or run.state not in LIVE:
                 return
             try:
-                change = how(fresh)
-                self.store.record(fresh, change)
+                change = self.store.record(fresh, how(fresh))
             except LeaseLost:
                 continue
             else:

@@ -158,8 +158,11 @@ class Steps:
         if self.caller.has_left:
             return False
         if self.use.stopping.is_set() and snapshot.is_between_steps():
-            self.use.store.release(snapshot.run.number, snapshot.run.fence)
-            return False
+            if self.use.store.release(snapshot.run.number, snapshot.run.fence):
+                return False
+            found, _ = self.use.store.glance(snapshot.run.number)
+            lease.cancel_requested = found.cancel_requested
+            lease.lost = lease.lost or found.fence != snapshot.run.fence
         if lease.lost and snapshot.run.owner is not None:
             raise LeaseLost(f"Run {snapshot.run.id} was taken over; nothing more was begun.")
         if lease.cancel_requested is not None:
@@ -213,7 +216,7 @@ class Steps:
         until, said = lease.until_monotonic, False
         while True:
             try:
-                self.use.store.record(snapshot, change)
+                change = self.use.store.record(snapshot, change)
             except DatabaseMoved:  # trying again cannot help
                 raise
             except StoreError as error:

@@ -135,7 +135,7 @@ class Worker:
         fault = lost_worker(snapshot, driver.policy)
         change = take_over(snapshot, fault, driver.given(jitter))
         try:
-            driver.store.record(snapshot, change)
+            change = driver.store.record(snapshot, change)
         except LeaseLost:
             return None
         driver.tell(change)

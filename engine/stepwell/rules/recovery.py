@@ -105,6 +105,29 @@ def cancel(
     return stop(snapshot, Trigger.CANCEL, given, cause, not_begun=not_begun)
 
 
+def cancel_instead(snapshot: Snapshot, wanted: Change, by: str, given: Circumstances) -> Change:
+    """The end of a run whose cancel was accepted before its driver could let go of it.
+
+    What the last effect came to is kept: its messages, the calls that ended, what it used.
+
+    Args:
+        snapshot: the run.
+        wanted: the change that would have erased the request.
+        by: who asked for the end.
+        given: the time, and what else the driver knows.
+    """
+    ended = {call.number: call for call in wanted.calls if call.status.final}
+    reason = Fault(type="cancelled", message=f"Cancelled by {by}.")
+    cause = Cause(by=by, error=reason, usage=wanted.usage, model=wanted.model)
+    columns: RunColumns = {"used": wanted.run.used}
+    if wanted.run.fence != snapshot.run.fence:
+        columns["fence"] = wanted.run.fence
+    rest = replace(snapshot, batch=snapshot.batch | ended)
+    made = stop(rest, Trigger.CANCEL, given, cause, columns)
+    calls = (*ended.values(), *made.calls)
+    return replace(made, messages=wanted.messages, calls=calls, notes=wanted.notes)
+
+
 def lost_worker(snapshot: Snapshot, policy: RetryPolicy) -> Fault:
     """The story of a run whose process is gone."""
     run = snapshot.run

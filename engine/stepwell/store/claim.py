@@ -41,7 +41,8 @@ CLAIM_NEXT = _CLAIM.format(due=_DUE.format(index="INDEXED BY run_due", only=""))
 CLAIM_ONE = _CLAIM.format(due=_DUE.format(index="NOT INDEXED", only="AND number = :number"))
 _RELEASE = """
     UPDATE run SET owner = NULL, lease_until = NULL
-    WHERE number = :number AND fence = :fence AND owner = :owner"""
+    WHERE number = :number AND fence = :fence AND owner = :owner AND cancel_requested IS NULL
+    RETURNING number"""
 _RENEW = """
     UPDATE run SET lease_until = :until
     WHERE owner = :owner
@@ -138,9 +139,13 @@ def claim(
     return int(found[0][0])
 
 
-def release(cursor: sqlite3.Cursor, owner: int, number: int, fence: int) -> None:
-    """Give a run back between two steps, for anybody to go on with; nothing of it is lost."""
-    cursor.execute(_RELEASE, {"owner": owner, "number": number, "fence": fence})
+def release(cursor: sqlite3.Cursor, owner: int, number: int, fence: int) -> bool:
+    """Give a run back between two steps, for any worker to continue; nothing of it is lost.
+
+    False if it is not this owner's any more, or has to be cancelled first.
+    """
+    values = {"owner": owner, "number": number, "fence": fence}
+    return bool(cursor.execute(_RELEASE, values).fetchall())
 
 
 def renew(

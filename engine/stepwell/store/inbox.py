@@ -31,7 +31,8 @@ _SEND = """
     INSERT INTO inbox (run, number, kind, text, amounts, "by", sent_at)
     SELECT :run, (SELECT coalesce(max(number), 0) + 1 FROM inbox WHERE run = :run),
         :kind, :text, :amounts, :by, :sent_at
-    FROM run WHERE number = :run AND state <> 'cancelled' RETURNING number"""
+    FROM run WHERE number = :run AND state <> 'cancelled' AND cancel_requested IS NULL
+    RETURNING number"""
 _WAITING = """
     SELECT number, kind, text, amounts, "by" FROM inbox INDEXED BY inbox_waiting
     WHERE run = ? AND delivered_seq IS NULL ORDER BY number"""
@@ -83,7 +84,7 @@ def send(cursor: sqlite3.Cursor, new: New) -> int | NotSent:
     }
     found = cursor.execute(_SEND, values).fetchall()
     if not found:
-        return NotSent("The run was cancelled; that is final. Nothing was sent.")
+        return NotSent("The run is cancelled, or is about to be. Nothing was sent.")
     return int(found[0][0])
 
 

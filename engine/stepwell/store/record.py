@@ -1,12 +1,13 @@
 """Writing transitions: what one change commits, guarded by the fence and the sequence number."""
 
 import sqlite3
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Boolean, Table, bindparam, case, null, update
+from sqlalchemy import Boolean, Table, bindparam, case, null, or_, update
 
 from stepwell.errors import KeyConflict, LeaseLost
-from stepwell.machine import LIVE
+from stepwell.machine import LIVE, Trigger
 from stepwell.plain_json import dumps
 from stepwell.rules.change import Change
 from stepwell.state.inbox import InboxEntry
@@ -25,6 +26,9 @@ from stepwell.store.tables import (
 )
 from stepwell.store.types import milliseconds
 
+# A driver that lets go of a run would erase a request to cancel it: only a cancel may.
+_NO_CANCEL = or_(run.c.cancel_requested.is_(None), bindparam("cancels", type_=Boolean()))
+
 
 def _update(step: rows.Reader, *, releases: bool) -> Prepared:
     """The run's new columns, written only if its fence and its sequence number still hold."""
@@ -40,6 +44,7 @@ def _update(step: rows.Reader, *, releases: bool) -> Prepared:
             run.c.number == bindparam("guard_number"),
             run.c.fence == bindparam("guard_fence"),
             run.c.seq == bindparam("guard_seq"),
+            *([_NO_CANCEL] if releases else []),
         )
         .values(_bound(run, step))
         .values(release if releases else {})
@@ -78,14 +83,26 @@ _UPDATE_APPROVAL = Prepared(
 _SHORTEN = """
     UPDATE call SET shortened_seq = :seq
     WHERE run = :run AND number IN (SELECT value FROM json_each(:numbers))"""
+_ASKED = """
+    SELECT cancel_requested FROM run
+    WHERE number = ? AND fence = ? AND seq = ? AND cancel_requested IS NOT NULL"""
 _ALREADY = 'SELECT at, "trigger", fence, worker FROM transition WHERE run = ? AND seq = ?'
 
 
 Recorded = tuple[RunRow, tuple[InboxEntry, ...]]
 
 
-def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> Recorded | LeaseLost:
-    """Write one change, or nothing: the run as it now is with its inbox, or that it had moved on.
+@dataclass(frozen=True, slots=True)
+class CancelAsked:
+    """A change would let go of a run whose cancel has been accepted; nothing was written."""
+
+    by: str
+
+
+def record(
+    cursor: sqlite3.Cursor, change: Change, worker: int | None
+) -> Recorded | LeaseLost | CancelAsked:
+    """Write one change, or nothing: the run as it now is with its inbox, or why it was not written.
 
     The error is returned, not raised, so that the neighbours in the transaction stand.
     """
@@ -95,11 +112,15 @@ def record(cursor: sqlite3.Cursor, change: Change, worker: int | None) -> Record
     values = step(after)
     values["guard_number"], values["guard_fence"] = before.number, before.fence
     values["guard_seq"], values["live"] = before.seq, after.state in LIVE
+    values["cancels"] = change.trigger is Trigger.CANCEL
     statement = _UPDATES[after.owner is None, step]
     found = statement.execute(cursor, values).fetchall()
     if not found:
         if worker is not None and _is_there_already(cursor, change, worker):
             return after, inbox.waiting(cursor.execute, before.number)
+        asked = cursor.execute(_ASKED, (before.number, before.fence, before.seq)).fetchone()
+        if asked is not None:
+            return CancelAsked(asked[0])
         return LeaseLost(
             f"Run {before.id} has moved on: somebody else drives it, or has changed it.",
             f"See `stepwell history {before.id}`.",

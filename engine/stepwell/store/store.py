@@ -17,7 +17,8 @@ from stepwell.machine import State
 from stepwell.rules.change import Change
 from stepwell.rules.fork import Fate
 from stepwell.rules.mask import Mask
-from stepwell.state.circumstances import Today
+from stepwell.rules.recovery import cancel_instead
+from stepwell.state.circumstances import Circumstances, Today
 from stepwell.state.inbox import InboxEntry, InboxKind
 from stepwell.state.records import RunRow
 from stepwell.state.snapshot import Snapshot
@@ -126,13 +127,18 @@ class Store(Database):
             if tries <= 0 or not isinstance(begun, LeaseLost):
                 return _value(begun)
 
-    def record(self, snapshot: Snapshot, change: Change, *, driven: bool = True) -> None:
+    def record(self, snapshot: Snapshot, change: Change, *, driven: bool = True) -> Change:
         """Record one transition and take it into `snapshot`; both or neither.
+
+        A change that lets go of a run whose cancel was accepted meanwhile gives way to the cancel.
 
         Args:
             snapshot: the run as it was; afterwards, as it is.
             change: made from that snapshot.
             driven: whether this process's worker caused it, or a person did.
+
+        Returns:
+            the change that was recorded.
 
         Raises:
             LeaseLost: the run has moved on; nothing was written.
@@ -140,9 +146,14 @@ class Store(Database):
         """
         worker = self.worker() if driven else None
         stored = self.mask.change(change)
-        written = _value(self.write(lambda cursor: record.record(cursor, stored, worker)))
-        snapshot.run, snapshot.inbox = written
+        written = self.write(lambda cursor: record.record(cursor, stored, worker))
+        if isinstance(written, record.CancelAsked):
+            given = Circumstances(now=clock.now())
+            ended = cancel_instead(snapshot, change, written.by, given)
+            return self.record(snapshot, ended, driven=driven)
+        snapshot.run, snapshot.inbox = _value(written)
         change.apply(snapshot)
+        return change
 
     def revise(
         self, number: int, how: Callable[[Snapshot], Change | None], *, tries: int = TRIES
@@ -167,12 +178,10 @@ class Store(Database):
                 return None
             tries -= 1
             try:
-                self.record(snapshot, change, driven=False)
+                return self.record(snapshot, change, driven=False)
             except LeaseLost:
                 if tries <= 0:
                     raise
-            else:
-                return change
 
     def claim(
         self,
@@ -220,10 +229,10 @@ class Store(Database):
         owner = self.worker()
         return self.write(lambda cursor: claim.renew(cursor, owner, leases, now, until))
 
-    def release(self, number: int, fence: int) -> None:
-        """Give a run back between two steps, for anybody to go on with."""
+    def release(self, number: int, fence: int) -> bool:
+        """Give a run back between two steps; see `claim.release`."""
         owner = self.worker()
-        self.write(lambda cursor: claim.release(cursor, owner, number, fence))
+        return self.write(lambda cursor: claim.release(cursor, owner, number, fence))
 
     def request_cancel(self, number: int, by: str) -> bool:
         """Ask the driver of a run to end it. False if nobody drives it."""
