@@ -508,8 +508,7 @@ class StoredJourney(Journey):
         self.claim()
 
     def apply(self, change: Change, *, driven: bool = True) -> None:
-        self.store.record(self.snapshot, change, driven=driven)
-        self.run.history.append(change)
+        self.run.history.append(self.store.record(self.snapshot, change, driven=driven))
         self.mailed.clear()  # every record tells what was sent
 
     def request_cancel(self) -> None:

@@ -157,3 +157,13 @@ def test_a_bare_workflow_cannot_be_run() -> None:
     run = InMemory(agent())
     with pytest.raises(TypeError, match="Workflow is not a workflow"):
         decide(Workflow("w"), run.snapshot, Circumstances(now=NOW))
+
+
+def test_a_call_that_had_begun_before_a_crash_is_not_closed_as_not_run() -> None:
+    run = InMemory(agent())
+    run.asks(("put", {"key": "a"}))
+    run.crash()
+    run.apply(expect(Record, run.command()).change)  # it is started again
+    run.snapshot.run = run.run._replace(cancel_requested="ann")
+    run.apply(expect(Record, run.command()).change)
+    assert (run.state, run.statuses) == ("cancelled", ["unknown"])

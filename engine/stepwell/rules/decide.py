@@ -130,8 +130,13 @@ def decide(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> Comm
     if run.state not in LIVE:
         return Finish()
     if run.cancel_requested is not None:
-        # what the last record marked as running is begun only by the next command
-        fresh = [c.number for c in snapshot.batch.values() if c.is_marked_by(run.fence, run.seq)]
+        # What the last record marked as running begins only with the next command; a call that it
+        # started again had begun before, and was lost.
+        fresh = [
+            call.number
+            for call in snapshot.batch.values()
+            if call.is_marked_by(run.fence, run.seq) and call.restarted_seq is None
+        ]
         ended = cancel(snapshot, run.cancel_requested, given, not_begun=fresh)
         if ended is not None:
             return Record(ended)
