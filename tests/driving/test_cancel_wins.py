@@ -23,7 +23,7 @@ def pay(cents: int) -> str:
 @tool(requires_approval=True)
 def wire(cents: int) -> str:
     """Pay, when a person agrees."""
-    return pay(cents)
+    return str(pay(cents))
 
 
 PAY = Reply(calls=[("pay", {"cents": 900})])
@@ -48,20 +48,20 @@ def fails(**options: Any) -> Reply:
 @pytest.mark.parametrize(
     ("says", "limits"),
     [
-        (lambda: Reply("Nothing to do."), {}),
-        (lambda: PAY, {"max_tool_calls": 0}),
-        (lambda: Reply(calls=[("wire", {"cents": 900})]), {}),
-        (lambda: fails(retryable=False), {}),
-        (lambda: fails(retryable=True, retry_after=60.0), {}),
-        (lambda: PAY, {}),
+        (lambda: Reply("Nothing to do."), Limits()),
+        (lambda: PAY, Limits(max_tool_calls=0)),
+        (lambda: Reply(calls=[("wire", {"cents": 900})]), Limits()),
+        (lambda: fails(retryable=False), Limits()),
+        (lambda: fails(retryable=True, retry_after=60.0), Limits()),
+        (lambda: PAY, Limits()),
     ],
     ids=["an answer", "a cap", "a question", "a failure", "a long wait", "a call"],
 )
-def test_it_wins(tmp_path: Path, says: Callable[[], Reply], limits: dict[str, int]) -> None:
+def test_it_wins(tmp_path: Path, says: Callable[[], Reply], limits: Limits) -> None:
     paid.clear()
     file = tmp_path / "runs.db"
     model = ScriptedModel([meanwhile(file, says), PAY, Reply("Paid.")])
-    agent = Agent("w", tools=[pay, wire], model=model, limits=Limits(**limits))
+    agent = Agent("w", tools=[pay, wire], model=model, limits=limits)
     with Engine(file, workflows=[agent]) as engine:
         run = engine.run("w", "Look at ticket 17")
         assert (run.state, paid) == ("cancelled", [])
