@@ -1,5 +1,6 @@
 """Pure: cron expressions of five fields, read as crontab does, in a time zone's local time."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -27,6 +28,7 @@ FIELDS = {
     "day-of-week": "0 to 7 with 0 and 7 for Sunday, or sun to sat",
 }
 HOURS = 24
+_ONE_VALUE = re.compile(r"\b(?P<first>\w+)-(?P<last>\w+)/0*[1-9]\d*\b")
 # Any; of a common year, so that 29 February is far away.
 _SOME_TIME = datetime(2026, 1, 1)  # noqa: DTZ001 - local time
 _EXAMPLE = 'such as "0 6 * * mon" for Mondays at 06:00'
@@ -121,28 +123,42 @@ def parse(text: str, tz: ZoneInfo) -> Cron:
             f"The cron expression {text!r} has {len(words)} fields instead of {len(FIELDS)}.",
             f"Write {', '.join(FIELDS)}, {_EXAMPLE}.",
         )
+    fields = _ONE_VALUE.sub(_one_value, " ".join(words))
     try:
-        has_due_time = any(True for _ in CronSim(" ".join(words), _SOME_TIME))
+        has_due_time = any(True for _ in CronSim(fields, _SOME_TIME))
     except CronSimError as error:
         raise _explained(text, words, str(error)) from None
     if not has_due_time:
         raise _never(text)
-    return Cron(" ".join(words), tz)
+    return Cron(fields, tz)
+
+
+def _one_value(found: re.Match[str]) -> str:
+    """A range of one value with a step as that value; cronsim takes it for an open range."""
+    first, last = found["first"].lower(), found["last"].lower()
+    numbers = first.isdigit() and last.isdigit() and int(first) == int(last)
+    return found["first"] if numbers or first == last else found[0]
 
 
 def _explained(text: str, words: list[str], error: str) -> InvalidSchedule:
     """Which field is wrong, and what would be right."""
     name = error.removeprefix("Bad ")
     field = words[list(FIELDS).index(name)]
-    if name == "day-of-month" and field.replace(",", "").isdigit():
-        days = [int(day) for day in field.split(",") if day]
-        if days and all(1 <= day <= 31 for day in days):  # noqa: PLR2004 - days of a month
-            return _never(text)
+    if name == "day-of-month" and _is_right(f"0 0 {field} * *"):
+        return _never(text)  # only the months are too short for it
     return InvalidSchedule(
         f"The cron expression {text!r} has a bad {name}: {field!r}.",
         f"It may be {FIELDS[name]}; lists such as 1,3, ranges that go upwards such as 1-5, and "
         f"steps such as */2; {_EXAMPLE}.",
     )
+
+
+def _is_right(fields: str) -> bool:
+    try:
+        CronSim(fields, _SOME_TIME)
+    except CronSimError:
+        return False
+    return True
 
 
 def _never(text: str) -> InvalidSchedule:
