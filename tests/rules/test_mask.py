@@ -2,12 +2,26 @@
 
 import logging
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from freezegun import freeze_time
 
-from stepwell import Decision, Reply, ToolContext, Verdict, clock, tool
+from stepwell import (
+    Decision,
+    Engine,
+    ProviderError,
+    Reply,
+    Schedule,
+    ScriptedModel,
+    ToolContext,
+    Verdict,
+    clock,
+    tool,
+)
+from stepwell.driving.steps import LATE_CHARACTERS, keep_late
+from stepwell.effects.dispatch import MAX_MESSAGE
 from stepwell.errors import ConfigurationError
 from stepwell.messages import Usage
 from stepwell.providers.registry import secrets
@@ -15,6 +29,7 @@ from stepwell.rules.change import Change
 from stepwell.rules.mask import MASKED, Mask, masking
 from stepwell.rules.starting import Start, start
 from stepwell.settings import Settings, load
+from stepwell.store import schedules
 from stepwell.tools.decorator import Tool
 from stepwell.workflow import Agent
 from tests.engines import lose, opened, requests
@@ -172,6 +187,118 @@ def test_no_log_line_holds_a_key(file: Path, caplog: pytest.LogCaptureFixture) -
     assert f"ValueError: invalid literal for int() with base 10: '{MASKED}'" in caplog.text
     log.warning("later %s", KEY)
     assert "later sk-" in caplog.text  # nobody's engine, nobody's mask
+
+
+def test_the_line_of_a_run_that_ends_holds_no_key(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_request: object) -> Reply:
+        raise ProviderError(f"The key {KEY} is not valid.", kind="authentication")
+
+    caplog.set_level(logging.INFO, "stepwell.runs")
+    with opened(file, fail, settings=settings()) as engine:
+        run = engine.run("w", "Go.", user=f"ann {CARD}")
+    assert [r.name for r in caplog.records if MASKED in r.getMessage()] == ["stepwell.runs"]
+    assert KEY not in caplog.text
+    assert CARD not in caplog.text
+    assert run.user == f"ann {MASKED}"
+
+
+def test_numbers_are_masked_and_others_are_left() -> None:
+    mask = masking(PATTERNS, [])
+    value = {"n": int(CARD), "f": float(CARD), "l": [5500005555555559], "ok": [True, 1, 0.5, None]}
+    hidden = {"n": MASKED, "f": MASKED, "l": [MASKED], "ok": [True, 1, 0.5, None]}
+    assert mask.value(value) == hidden
+
+
+class Straddling:
+    """Tools whose long texts are cut in the middle of a secret."""
+
+    @tool(max_result=100)
+    def result(self) -> str:
+        """Return a long text."""
+        return "a" * 80 + f" {KEY} {CARD} " + "b" * 50
+
+    @tool(max_result=90)
+    def card(self) -> str:
+        """Return a long text."""
+        return "a" * 80 + f" {CARD} " + "b" * 50
+
+    @tool
+    def error(self) -> str:
+        """Raise a long error."""
+        raise RuntimeError("e" * (MAX_MESSAGE - 15) + KEY)
+
+
+def test_a_secret_across_a_cut_is_masked_before_the_cut(file: Path) -> None:
+    tools = Straddling()
+    calls: list[Any] = [("result", {}), ("card", {}), ("error", {})]
+    with opened(
+        file,
+        Reply(calls=calls),
+        Reply("Done."),
+        tools=[tools.result, tools.card, tools.error],
+        settings=settings(),
+    ) as engine:
+        run = engine.run("w", "Go.")
+        late = {"ok": True, "result": "a" * (LATE_CHARACTERS - 10) + f" {CARD} {KEY}"}
+        keep_late(engine.store, 1, 1, late)
+    stored = bytes_of(file)
+    assert KEY[:8].encode() not in stored
+    assert CARD[:8].encode() not in stored
+    result, card, error = run.calls
+    assert result.outcome
+    assert card.outcome
+    assert error.outcome
+    assert result.outcome["result"].startswith("a" * 80 + f" {MASKED} {MASKED}"[:20])
+    assert result.full_result == "a" * 80 + f" {MASKED} {MASKED} " + "b" * 50
+    assert card.outcome["result"].startswith("a" * 80 + f" {MASKED}")
+    assert f"{MASKED}… [" in error.outcome["error"]["message"]
+
+
+def test_a_run_is_found_by_its_masked_key(file: Path) -> None:
+    with opened(file, Reply("x"), Reply("y"), settings=settings()) as engine:
+        first = engine.run("w", "Go.", key=f"order {CARD}")
+        again = engine.run("w", "Go.", key=f"order {CARD}")
+        other = engine.run("w", "Go.", key="order 5500005555555559")
+    assert first.id == again.id != other.id
+    assert first.key is not None
+    assert first.key.startswith(f"order {MASKED}#")
+    assert CARD.encode() not in bytes_of(file)
+
+
+def test_who_acts_and_what_is_scheduled_is_masked(file: Path) -> None:
+    replies = [Reply(calls=[("refund", {"card": "x"})]), Reply("Done.")]
+    with opened(file, *replies, tools=Shop().tools, settings=settings()) as engine:
+        parked = engine.run("w", "Go.")
+        engine.approve(parked.id, by=f"ann {CARD}")
+        engine.send(parked.id, "Hello.", by=f"bob {CARD}")
+        engine.store.request_cancel(1, f"eve {CARD}")
+        engine.cancel(parked.id, by=f"cy {CARD}")
+        engine.schedules.add(Schedule("s", "w", f"Charge {CARD}", every="1h", user=CARD))
+        engine.schedules.edit("s", input=f"Charge {CARD} twice")
+        paused = engine.schedules.pause("s", by=CARD, reason=f"because of {KEY}")
+        engine.schedules.trigger("s", by=CARD)
+    assert (paused.input, paused.paused_by) == (f"Charge {MASKED} twice", MASKED)
+    assert paused.reason == f"because of {MASKED}"
+    assert CARD.encode() not in bytes_of(file)
+    assert KEY.encode() not in bytes_of(file)
+
+
+def test_a_declared_schedule_with_a_secret_does_not_change_at_every_start(file: Path) -> None:
+    declared = Schedule("s", "w", f"Charge {CARD}", every="1h")
+    workflow = Agent("w", model=ScriptedModel([Reply("x")]))
+    module = ModuleType("declaring")
+    module.workflow, module.schedule = workflow, declared  # type: ignore[attr-defined]
+    revisions = []
+    for _ in range(2):
+        with Engine(file, workflows=module, settings=settings()) as engine:
+            engine.schedules.register()
+            with engine.store.reading() as connection:
+                row = schedules.row(connection, "s")
+        assert row is not None
+        revisions.append(row.revision)
+    assert revisions[0] == revisions[1]
 
 
 def test_without_anything_to_mask_nothing_is_touched() -> None:

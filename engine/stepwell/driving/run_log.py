@@ -36,7 +36,8 @@ class RunLog:
         try:
             with self.store.reading() as connection:
                 told = story.of(connection, run.number, run.seq)
-            log.log(self._level(run, told), "%s", json.dumps(_line(run, told)))
+            line = self.store.mask.value(_line(run, told))
+            log.log(self._level(run, told), "%s", json.dumps(line))
         except Exception:  # what is said of a run is no part of it
             logging.getLogger("stepwell").exception("The end of run %s was not logged.", run.id)
 

@@ -247,4 +247,4 @@ class Steps:
 def keep_late(store: Store, number: int, call: int, outcome: Envelope) -> None:
     """Keep the outcome of a run's call that came too late."""
     with suppress(StoreError):  # it is evidence, no more
-        store.keep_late(number, call, cut(outcome, LATE_CHARACTERS)[0])
+        store.keep_late(number, call, cut(store.mask.value(outcome), LATE_CHARACTERS)[0])

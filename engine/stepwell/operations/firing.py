@@ -120,7 +120,8 @@ class Firer:
         return is_known and (not row.declared or row.name in self.declared)
 
     def _write(self, row: ScheduleRow, then: ScheduleRow, entries: list[Entry]) -> list[Fired]:
-        now = clock.now()
+        now, mask = clock.now(), self.store.mask
+        entries = [schedules.masked(entry, mask) for entry in entries]
         written = self.store.write(lambda cursor: schedules.save(cursor, row, then, entries, now))
         return [
             Fired(

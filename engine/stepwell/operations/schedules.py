@@ -199,13 +199,14 @@ class Schedules:
             )
 
     def _insert(self, schedule: Schedule, *, declared: bool) -> bool:
-        row = new_row(schedule, clock.now(), declared=declared)
+        row = self._store.mask.schedule(new_row(schedule, clock.now(), declared=declared))
         return self._store.write(lambda cursor: schedules.add(cursor, row))
 
     def _revise(self, name: str, how: Callable[[ScheduleRow, datetime], Revised]) -> ScheduleDetail:
         for _ in range(TRIES):
             row, now = self._row(name), clock.now()
             then, passed = how(row, now)
+            then = self._store.mask.schedule(then)
             if then == row or self._save(row, replace(then, updated_at=now), passed, now):
                 return self.get(name)
         raise _changing(name)

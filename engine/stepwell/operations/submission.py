@@ -22,7 +22,7 @@ def submit(
         begun = store.begin(start(workflow, new, clock.now()), until)
     except KeyConflict as conflict:
         with store.reading() as connection:
-            number = find.run_with_key(connection, workflow.name, str(new.key))
+            number = find.run_with_key(connection, workflow.name, str(store.mask.key(new.key)))
             if number is None or inspect.input_of(connection, number) != store.mask.text(new.input):
                 raise KeyConflict(
                     f"{conflict.message} It was started with another input.",

@@ -16,6 +16,7 @@ from stepwell.recurring.rescheduling import ScheduleRow
 from stepwell.recurring.schedule import Schedule
 from stepwell.recurring.template import Previous
 from stepwell.rules.change import Change
+from stepwell.rules.mask import Mask
 from stepwell.store import record
 from stepwell.store.prepared import Prepared, insert
 from stepwell.store.tables import occurrence, run, schedule
@@ -73,6 +74,13 @@ class Entry:
     occurrence: Occurrence
     start: Change | None = None
     by: str | None = None
+
+
+def masked(entry: Entry, mask: Mask) -> Entry:
+    """An entry as it may be stored; the start of its run is masked already."""
+    of = entry.occurrence
+    hidden = replace(of, reason=mask.optional(of.reason))
+    return replace(entry, occurrence=hidden, by=mask.optional(entry.by))
 
 
 def due(connection: Connection, now: datetime) -> list[int]:

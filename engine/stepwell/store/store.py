@@ -236,7 +236,8 @@ class Store(Database):
 
     def request_cancel(self, number: int, by: str) -> bool:
         """Ask the driver of a run to end it. False if nobody drives it."""
-        return self.write(lambda cursor: claim.request_cancel(cursor, number, by))
+        asked = self.mask.text(by)
+        return self.write(lambda cursor: claim.request_cancel(cursor, number, asked))
 
     def send(
         self,
@@ -255,8 +256,8 @@ class Store(Database):
         Raises:
             NotSent: the run was cancelled.
         """
-        said = None if text is None else self.mask.text(text)
-        new = inbox.New(number, kind, said, amounts, by, clock.now())
+        said, sender = self.mask.optional(text), self.mask.optional(by)
+        new = inbox.New(number, kind, said, amounts, sender, clock.now())
         return _value(self.write(lambda cursor: inbox.send(cursor, new)))
 
     def waiting(self, number: int) -> tuple[InboxEntry, ...]:
