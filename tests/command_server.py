@@ -77,7 +77,7 @@ def answer(job: dict[str, Any]) -> int | None:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if "start" in job:
         os.setsid()
-    if "gone" in job:  # an interpreter flushes at its end, and that must be silent, too
+    if "start" in job or "gone" in job:  # at its end an interpreter flushes, and waits for threads
         become(job)
         main()
         sys.exit()

@@ -34,6 +34,8 @@ class Server:
 
     def start(self, job: Mapping[str, Any]) -> "Forked":
         """A command that is left to itself; `output` and `errors` are two files."""
+        for name in ("output", "errors"):
+            Path(job[name]).touch()
         pid: int = self._ask({"start": True, **job})
         return Forked(self, pid, Path(job["output"]), Path(job["errors"]))
 

@@ -19,6 +19,14 @@ sys.stdin.readline()
 """
 
 
+def surroundings(**settings: object) -> dict[str, str]:
+    """An environment with this checkout's code, and these settings only."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("STEPWELL_")}
+    environment |= {f"STEPWELL_{name.upper()}": str(value) for name, value in settings.items()}
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "engine"), str(ROOT)])
+    return environment
+
+
 def python(
     *arguments: object, stderr: TextIO | None = None, **settings: object
 ) -> subprocess.Popen[str]:
@@ -29,12 +37,9 @@ def python(
         stderr: where it goes; by default where the tests' own goes.
         settings: `STEPWELL_<NAME>` in its environment.
     """
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("STEPWELL_")}
-    environment |= {f"STEPWELL_{name.upper()}": str(value) for name, value in settings.items()}
-    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "engine"), str(ROOT)])
     return subprocess.Popen(
         [sys.executable, *map(str, arguments)],
-        env=environment,
+        env=surroundings(**settings),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,

@@ -162,7 +162,6 @@ class Project:
         """Run the command in the background, as its own process group's leader."""
         number = len(self.processes)
         output, errors = (self.root / f".{name}-{number}" for name in ("output", "errors"))
-        errors.touch()
         job = {"argv": args, "cwd": str(self.root), "env": self.env}
         process = self.server.start(job | {"output": str(output), "errors": str(errors)})
         self.processes.append(process)

@@ -4,17 +4,16 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from subprocess import Popen
 from typing import Any
 
 import pytest
 
 from stepwell import Engine
 from stepwell.settings import Settings
-from tests.processes import ending, python
+from tests.forking import Forked, Server
+from tests.processes import ROOT, surroundings
 from tests.workers.flows import Place, workflows
 
-COMMAND = "from stepwell.cli import main; main()"
 # Nothing is waited for, and the disk is not either.
 QUICK: dict[str, Any] = {"retry_base": 0, "synchronous": "off"}
 
@@ -47,27 +46,38 @@ def engine(opened: Callable[..., Engine]) -> Engine:
     return opened()
 
 
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    forking = Server("-W", "error", env=surroundings())
+    yield forking
+    forking.close()
+
+
 @pytest.fixture
-def command(file: Path) -> Iterator[Callable[..., Popen[str]]]:
+def command(file: Path, server: Server) -> Iterator[Callable[..., Forked]]:
     """Starts `stepwell ...` as a process of its own, on the test's database."""
-    with ExitStack() as stack:
+    started: list[Forked] = []
 
-        def _command(*arguments: object, **settings: Any) -> Popen[str]:
-            said = stack.enter_context((file.parent / "said").open("a"))
-            values = {
-                name: json.dumps(value) if isinstance(value, dict) else value
-                for name, value in settings.items()
-            }
-            started = python(
-                *("-W", "error", "-c", COMMAND, *arguments),
-                stderr=said,
-                database_url=f"sqlite:///{file}",
-                app="tests.workers.app",
-                **QUICK | values,
-            )
-            return stack.enter_context(ending(started))
+    def _command(*arguments: str, **settings: Any) -> Forked:
+        values = {
+            name: json.dumps(value) if isinstance(value, dict) else value
+            for name, value in settings.items()
+        }
+        given = {"database_url": f"sqlite:///{file}", "app": "tests.workers.app"}
+        job = {
+            "argv": arguments,
+            "cwd": str(ROOT),
+            "env": surroundings(**given | QUICK | values),
+            "output": str(file.with_name(f"output {len(started)}")),
+            "errors": str(file.with_name("said")),
+        }
+        started.append(server.start(job))
+        return started[-1]
 
-        yield _command
+    yield _command
+    for process in started:
+        process.kill()
+        process.wait(30)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """What `stepwell check` says before a deploy, and what the history says after one."""
 
 import json
+import os
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 
 from stepwell import Agent, Engine, Reply, ScriptedModel, tool
 from stepwell.operations.doctor import live_differences
-from tests.processes import ending, python
+from tests.forking import Server
+from tests.processes import surroundings
 
 Opened = Callable[..., Engine]
 WIRE = Reply(calls=[("wire", {"amount": 1})])
@@ -132,16 +134,16 @@ w = Agent("w", tools=[wire], model=ScriptedModel(script))
 
 
 @pytest.fixture
-def stepwell(tmp_path: Path) -> Callable[..., tuple[int, str]]:
+def stepwell(tmp_path: Path, server: Server) -> Callable[..., tuple[int, str]]:
     """The command, in a project whose application can be changed."""
-    script = f"import os; os.chdir({str(tmp_path)!r}); from stepwell.cli import main; main()"
 
     def _stepwell(*arguments: str) -> tuple[int, str]:
-        url = f"sqlite:///{tmp_path / 'runs.db'}"
-        started = python("-B", "-c", script, *arguments, database_url=url, app="application")
-        with ending(started) as process:
-            said, _ = process.communicate(timeout=30)
-            return process.returncode, said
+        url, output = f"sqlite:///{tmp_path / 'runs.db'}", tmp_path / "output"
+        env = surroundings(database_url=url, app="application")
+        job = {"argv": arguments, "cwd": str(tmp_path), "env": env, "output": str(output)}
+        output.unlink(missing_ok=True)
+        code = server.run(job | {"errors": os.devnull})
+        return code, output.read_text("utf-8")
 
     return _stepwell
 

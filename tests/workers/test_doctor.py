@@ -5,7 +5,6 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from subprocess import Popen
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from stepwell import Agent, Engine, ProviderError, Reply, ScriptedModel, clock, tool
 from stepwell.operations.doctor import LARGE_FILE, Finding, Level, examine
+from tests.forking import Forked
 
 Opened = Callable[..., Engine]
 LATELY = 90.0
@@ -115,9 +115,7 @@ def test_due_runs_without_a_worker_are_a_problem(opened: Opened) -> None:
     assert found(engine, "workers")[0][0] == "ok"
 
 
-def test_a_worker_that_is_gone_is_not_alive(
-    engine: Engine, command: Callable[..., Popen[str]]
-) -> None:
+def test_a_worker_that_is_gone_is_not_alive(engine: Engine, command: Callable[..., Forked]) -> None:
     worker = command("worker", "--until-idle")
     assert worker.wait(HUNG) == 0
     assert found(engine, "workers") == [("ok", "None is alive; nothing is due.", "")]
@@ -166,11 +164,12 @@ def test_a_damaged_database_is_a_problem(opened: Opened, file: Path) -> None:
 
 
 @pytest.fixture
-def doctor(command: Callable[..., Popen[str]]) -> Callable[..., tuple[int, str]]:
+def doctor(command: Callable[..., Forked]) -> Callable[..., tuple[int, str]]:
     def _doctor(*arguments: str) -> tuple[int, str]:
         process = command("doctor", *arguments)
         said, _ = process.communicate(timeout=HUNG)
-        return process.returncode, said
+        assert process.returncode is not None
+        return process.returncode, said.decode()
 
     return _doctor
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from subprocess import Popen
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +16,7 @@ import time_machine
 from stepwell import Engine, Schedule
 from stepwell.settings import Settings
 from stepwell.store.database import LONG_LOG
+from tests.forking import Forked
 from tests.narrowing import present
 from tests.processes import ending, python
 from tests.waiting import eventually
@@ -27,7 +27,7 @@ SCRIPT = Path(__file__).with_name("ticking.py")
 SCHEDULES, PROCESSES = 50, 10
 HOUR = timedelta(hours=1)
 Opened = Callable[..., Engine]
-Command = Callable[..., Popen[str]]
+Command = Callable[..., Forked]
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 import json
 import signal
 from collections.abc import Callable
-from subprocess import Popen
 
 from stepwell import Engine, ToolContext, clock, tool
 from stepwell.effects.dispatch import Dispatcher
+from tests.forking import Forked
 from tests.waiting import eventually
 from tests.workers.flows import Place
 
@@ -14,14 +14,14 @@ HUNG = 30
 SHORT = {"lease": 1, "heartbeat": 0.2, "sweep": 0.1}
 
 
-def output(process: Popen[str]) -> str:
+def output(process: Forked) -> str:
     said, _ = process.communicate(timeout=HUNG)
     assert process.returncode == 0
-    return said
+    return said.decode()
 
 
 def test_a_worker_that_wakes_too_late_changes_nothing_and_its_outcome_is_shown(
-    engine: Engine, place: Place, command: Callable[..., Popen[str]]
+    engine: Engine, place: Place, command: Callable[..., Forked]
 ) -> None:
     run = engine.submit("holding", "a")
     first = command("worker", **SHORT)

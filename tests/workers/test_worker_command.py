@@ -8,17 +8,17 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from subprocess import Popen
 from typing import Any
 
 import pytest
 
 from stepwell import Engine
+from tests.forking import Forked
 from tests.waiting import eventually
 from tests.workers.flows import Place
 
 Opened = Callable[..., Engine]
-Command = Callable[..., Popen[str]]
+Command = Callable[..., Forked]
 TERM = signal.SIGTERM
 RUNS = 200
 # Seconds for what is promised within a tenth of one; the machine of a test may be busy.
@@ -30,7 +30,7 @@ def states(engine: Engine) -> set[str]:
     return {str(run.state) for run in engine.runs(limit=1000)}
 
 
-def started(process: Popen[str], said: Callable[[], str]) -> None:
+def started(process: Forked, said: Callable[[], str]) -> None:
     eventually(lambda: f"Worker {process.pid} drives" in said())
 
 
@@ -164,7 +164,7 @@ def moved(file: Path, to: Path, which: str = "*") -> None:
         each.rename(to / each.name)
 
 
-def gone(opened: Opened, file: Path, place: Place, command: Command, which: str) -> Popen[str]:
+def gone(opened: Opened, file: Path, place: Place, command: Command, which: str) -> Forked:
     """A worker in the middle of an effect, when its database has just been moved away."""
     with opened() as engine:
         engine.submit("holding", "a")
