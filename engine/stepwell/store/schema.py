@@ -60,9 +60,11 @@ def _beside(file: Path, end: str) -> bool:
 
 
 def _version(connection: sqlite3.Connection, file: Path) -> int:
-    (ours,) = connection.execute("PRAGMA application_id").fetchone()
-    (found,) = connection.execute("PRAGMA user_version").fetchone()
-    (objects,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    # One statement sees the file as it is at one moment; another process may be creating it.
+    ours, found, objects = connection.execute(
+        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)"
+        " FROM pragma_application_id, pragma_user_version"
+    ).fetchone()
     if ours != APPLICATION_ID and objects:
         raise StoreError(
             f"{file} is not a Stepwell database.", "Name another file; this one was not touched."
