@@ -25,6 +25,7 @@ from stepwell.operations.decisions import Decider, Deciding, ask
 from stepwell.operations.firing import Firer, OnFired
 from stepwell.operations.schedules import Schedules
 from stepwell.operations.submission import submit
+from stepwell.operations.words import checked
 from stepwell.recurring.schedule import declared
 from stepwell.rules.allowances import LimitOptions
 from stepwell.rules.change import Change
@@ -171,7 +172,7 @@ class Engine(Deciding):
         Raises:
             UnknownRun, UnknownWorkflow, RunNotResumable, ConfigurationError: nothing was changed.
         """
-        number = self._number(run)
+        number, by = self._number(run), checked("by", by)
         before, was_sent = self.store.glance(number)
         if before.state not in {State.DONE, State.CANCELLED} or was_sent:
             self.models.check_runnable(before.workflow, model or before.model)
@@ -237,6 +238,7 @@ class Engine(Deciding):
             InvalidInput, ConfigurationError: likewise.
         """
         number, id_ = self._number(run), str(ULID())
+        checked("by", options.get("by"))
 
         def begin(past: Snapshot, fate: Fate) -> Change:
             self.models.check_runnable(past.run.workflow, options.get("model") or past.run.model)
@@ -255,7 +257,7 @@ class Engine(Deciding):
             RunNotResumable: it has ended otherwise.
         """
         number = self._number(run)
-        steering.cancel(self._worker(), number, by)
+        steering.cancel(self._worker(), number, checked("by", by))
         return self._detail(number)
 
     def send(self, run: str, text: str, *, by: str | None = None) -> InboxView:
@@ -271,7 +273,8 @@ class Engine(Deciding):
         Raises:
             UnknownRun, NotSent: nothing was sent.
         """
-        return steering.send(self.store, self.workflows, self._number(run), text, by)
+        number = self._number(run)
+        return steering.send(self.store, self.workflows, number, text, checked("by", by))
 
     def context(self, run: str, *, at: int | None = None) -> ContextView:
         """What a run's model is shown, or was after transition `at`.

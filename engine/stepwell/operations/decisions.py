@@ -7,6 +7,7 @@ from typing import Any
 from stepwell import clock
 from stepwell.errors import ApprovalClosed
 from stepwell.operations.reader import Reader
+from stepwell.operations.words import checked
 from stepwell.rules.approval import Decision, Verdict, decide_approval
 from stepwell.rules.change import Change
 from stepwell.state.circumstances import Circumstances
@@ -137,4 +138,4 @@ class Deciding(Reader):
         by: str | None = None,
     ) -> ApprovalView:
         """Give a person's whole answer to one question. See `approve`."""
-        return decide(self.store, self.workflows, id, answer, by)
+        return decide(self.store, self.workflows, id, answer, checked("by", by))

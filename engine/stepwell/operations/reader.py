@@ -1,7 +1,9 @@
 """What can be asked about the runs of one database; nothing here changes any."""
 
 from stepwell import clock
+from stepwell.errors import InvalidInput
 from stepwell.machine import State
+from stepwell.operations.words import checked
 from stepwell.store import Store, find, inspect, past
 from stepwell.views.diff import diff
 from stepwell.views.runs import ApprovalView, HistoryEntry, Run, RunDetail, RunDiff
@@ -49,12 +51,18 @@ class Reader:
     def runs(
         self, *, state: State | str | None = None, workflow: str | None = None, limit: int = 50
     ) -> list[Run]:
-        """Runs, the newest first."""
+        """Runs, the newest first.
+
+        Raises:
+            InvalidInput: `state` is not a state, or `workflow` is not text.
+        """
+        wanted = None if state is None else _state(state)
+        checked("workflow", workflow)
         with self.store.reading() as connection:
             return inspect.runs(
                 connection,
                 clock.now(),
-                state=None if state is None else State(state),
+                state=wanted,
                 workflow=workflow,
                 limit=limit,
             )
@@ -78,3 +86,10 @@ class Reader:
     def _detail(self, number: int) -> RunDetail:
         with self.store.reading() as connection:
             return inspect.detail(connection, number, clock.now())
+
+
+def _state(text: str) -> State:
+    try:
+        return State(text)
+    except ValueError:
+        raise InvalidInput(f"state cannot be {text!r}.", f"Choices: {', '.join(State)}.") from None

@@ -14,6 +14,7 @@ from stepwell.errors import (
     UnknownSchedule,
 )
 from stepwell.operations.firing import Firer, OnFired
+from stepwell.operations.words import checked
 from stepwell.recurring.occurrences import Occurrence
 from stepwell.recurring.rescheduling import Revised, ScheduleRow, changed, new_row, paused, resumed
 from stepwell.recurring.schedule import CatchUp, Overlap, Schedule
@@ -97,6 +98,7 @@ class Schedules:
         Raises:
             UnknownSchedule: there is none of this name.
         """
+        checked("by", by)
         return self._revise(name, lambda row, now: paused(row, now, by, reason))
 
     def resume(self, name: str) -> ScheduleDetail:
@@ -115,6 +117,7 @@ class Schedules:
         Raises:
             UnknownSchedule, UnknownWorkflow, ConfigurationError: nothing was started.
         """
+        checked("by", by)
         for _ in range(TRIES):
             fired = self._firer.trigger(self._row(name), by or "somebody")
             if fired is not None:
@@ -219,6 +222,7 @@ class Schedules:
         return saved is not None
 
     def _row(self, name: str) -> ScheduleRow:
+        checked("name", name)
         with self._store.reading() as connection:
             row = schedules.row(connection, name)
         if row is None:

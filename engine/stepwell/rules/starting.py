@@ -19,7 +19,7 @@ class RunOptions(LimitOptions, total=False):
     """How a run is started.
 
     Attributes:
-        key: unique for each workflow: the same key finds its run again.
+        key: unique for each workflow: the same key finds its run again. It cannot be empty.
         user: whom it is for.
         model: instead of the workflow's own.
     """
@@ -50,7 +50,7 @@ def new_run(id_: str, text: str, approve: ApprovePolicy | str, options: RunOptio
     """What a new run is made of, checked.
 
     Raises:
-        InvalidInput: there is nothing to do, no such way to approve, or a negative limit.
+        InvalidInput: the input or the key is empty, or `approve` or a limit is not valid.
     """
     if not text.strip():
         raise InvalidInput("The input is empty.", "Say what the run is to do.")
@@ -59,6 +59,10 @@ def new_run(id_: str, text: str, approve: ApprovePolicy | str, options: RunOptio
     except ValueError:
         choices = ", ".join(ApprovePolicy)
         raise InvalidInput(f"approve cannot be {approve!r}.", f"Choices: {choices}.") from None
+    if options.get("key") is not None and not str(options["key"]).strip():
+        raise InvalidInput(
+            "The key is empty.", "Leave it out, or pass a text that names this piece of work."
+        )
     words: dict[str, Any] = {k: clean(v) for k, v in options.items() if k not in UNITS}
     limits = amounts(options)
     return Start(id=id_, input=str(clean(text)), approve=policy, limits=limits, **words)
