@@ -10,7 +10,7 @@ from stepwell import ProviderError, Verdict, clock
 from stepwell.machine import State
 from stepwell.rules.decide import Faulted
 from stepwell.state.records import RunRow
-from stepwell.store import Store, inspect
+from stepwell.store import Store, inspect, timeline
 from stepwell.views.runs import RunDetail
 from tests.narrowing import present
 from tests.store.stepping import Stepping
@@ -130,7 +130,7 @@ def test_the_trace_tells_thoughts_calls_and_observations(
 
 def test_the_history_tells_every_transition(decided: Stepping, read: Callable[..., Any]) -> None:
     id_ = decided.snapshot.run.id
-    entries = read(inspect.history, decided.number)
+    entries = read(timeline.history, decided.number)
     story = [(e.seq, e.trigger, [(c.id[len(id_) :], c.status) for c in e.calls]) for e in entries]
     assert story == [
         (1, "start", []),
@@ -145,7 +145,7 @@ def test_the_history_tells_every_transition(decided: Stepping, read: Callable[..
     ]
     assert [entry.by for entry in entries[4:6]] == ["bob", "bob"]
     assert entries[0].by == "ann"
-    assert [e.seq for e in read(inspect.history, decided.number, after=7)] == [8, 9]
+    assert [e.seq for e in read(timeline.history, decided.number, after=7)] == [8, 9]
     for before, after in itertools.pairwise(entries):
         assert before.dest == after.source
         assert before.at <= after.at
@@ -155,7 +155,7 @@ def test_the_history_tells_faults(store: Store, read: Callable[..., Any]) -> Non
     run = Stepping(store)
     error = ProviderError("Busy.", kind="overloaded", retryable=True)
     run.record(run.concluded(Faulted(error, "scripted:test")))
-    last = read(inspect.history, run.number)[-1]
+    last = read(timeline.history, run.number)[-1]
     assert (last.trigger, last.attempt, last.model) == ("retry", 2, "scripted:test")
     assert last.error == {"type": "overloaded", "message": "Busy."}
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stepwell.rules.change import Change
-from stepwell.store import Store, inspect
+from stepwell.store import Store, timeline
 from stepwell.store.owner import this_process
 from stepwell.views.runs import CallStep, HistoryEntry
 
@@ -41,7 +41,7 @@ class Watch:
         if self.tell is None:
             return
         with self.store.reading() as connection:
-            entries = inspect.history(connection, self.number, after=self.seq)
+            entries = timeline.history(connection, self.number, after=self.seq)
         for entry in entries:
             self.seq = entry.seq
             self.tell(entry)

@@ -4,7 +4,7 @@ from stepwell import clock
 from stepwell.errors import InvalidInput
 from stepwell.machine import State
 from stepwell.operations.words import checked
-from stepwell.store import Store, find, inspect, past
+from stepwell.store import Store, damage, find, inspect, past, timeline
 from stepwell.views.diff import diff
 from stepwell.views.runs import ApprovalView, HistoryEntry, Run, RunDetail, RunDiff
 
@@ -71,7 +71,7 @@ class Reader:
         """Every transition of one run, in order."""
         number = self._number(run)
         with self.store.reading() as connection:
-            return inspect.history(connection, number)
+            return timeline.history(connection, number)
 
     def approvals(self, run: str | None = None) -> list[ApprovalView]:
         """The questions that wait for a person, the oldest first: one run's, or all."""
@@ -84,7 +84,7 @@ class Reader:
             return find.run_number(connection, run)
 
     def _detail(self, number: int) -> RunDetail:
-        with self.store.reading() as connection:
+        with self.store.reading() as connection, damage.named(connection, number):
             return inspect.detail(connection, number, clock.now())
 
 

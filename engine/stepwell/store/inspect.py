@@ -10,26 +10,25 @@ from sqlalchemy import (
     Connection,
     Integer,
     Label,
-    RowMapping,
+    Select,
     bindparam,
     func,
     select,
     text,
 )
 
-from stepwell.machine import CallStatus, State
+from stepwell.machine import State
 from stepwell.plain_json import dumps
 from stepwell.rules.history import Row
 from stepwell.state.records import ApprovalStatus
 from stepwell.store import inbox
 from stepwell.store.claim import Owned
-from stepwell.store.owner import Owner
+from stepwell.store.damage import skipping
 from stepwell.store.prepared import Prepared
 from stepwell.store.states import in_states
 from stepwell.store.tables import (
     approval,
     call,
-    call_version,
     full_result,
     message,
     occurrence,
@@ -38,12 +37,11 @@ from stepwell.store.tables import (
     transition,
     worker,
 )
+from stepwell.store.timeline import OWNER, owner_of
 from stepwell.store.types import milliseconds
 from stepwell.views.runs import (
     ApprovalView,
-    CallStep,
     CallView,
-    HistoryEntry,
     InboxView,
     LimitsView,
     MessageView,
@@ -53,7 +51,6 @@ from stepwell.views.runs import (
     UsedView,
 )
 
-_OWNER = [c.label(f"worker_{c.name}") for c in worker.c]
 _NAMES = {f.name for f in fields(Run)}
 _SAME = {f.name for f in fields(CallView)} - {"id", "idempotency_key", "edited_arguments"}
 
@@ -79,7 +76,7 @@ _RUNS = (
         _ORIGIN.c.id.label("origin"),
         schedule.c.name.label("schedule"),
         _parallel_turns(),
-        *_OWNER,
+        *OWNER,
     )
     .outerjoin(_ORIGIN, _ORIGIN.c.number == run.c.forked_run)
     .join(message, (message.c.run == run.c.number) & (message.c.number == 1))
@@ -147,14 +144,23 @@ def runs(
     workflow: str | None,
     limit: int,
 ) -> list[Run]:
-    """Runs, the newest first."""
-    query = _RUNS.order_by(run.c.number.desc()).limit(limit)
-    if state is not None:
-        query = query.where(in_states([state]))
+    """Runs, the newest first. One that cannot be read is left out and named in the log."""
+    chosen = [] if state is None else [in_states([state])]
     if workflow is not None:
-        query = query.where(run.c.workflow == workflow)
-    found = connection.execute(query).mappings()
-    return [Run(**_run_columns(row, now)) for row in found]
+        chosen.append(run.c.workflow == workflow)
+    query, ids = (
+        columns.where(*chosen).order_by(run.c.number.desc()).limit(limit)
+        for columns in (_RUNS, select(run.c.number, run.c.id))
+    )
+
+    def read(which: Select[Any]) -> list[Run]:
+        return [Run(**_run_columns(row, now)) for row in connection.execute(which).mappings()]
+
+    return skipping(
+        lambda: read(query),
+        lambda: connection.execute(ids).all(),
+        lambda number: read(_RUNS.where(run.c.number == number)),
+    )
 
 
 def input_of(connection: Connection, number: int) -> str:
@@ -215,56 +221,41 @@ def forks(connection: Connection, number: int) -> tuple[PointView, ...]:
 def approvals(
     connection: Connection, number: int | None, *, pending: bool = False
 ) -> list[ApprovalView]:
-    """Questions, the oldest first: one run's, or all."""
-    query = _APPROVALS if number is None else _OF_RUN
-    if pending:
-        query = query.where(approval.c.status == ApprovalStatus.PENDING.value)
-    one = {} if number is None else {"number": number}
-    return [_approval(row) for row in connection.execute(query, one).mappings()]
+    """Questions, the oldest first: one run's, or all.
 
+    Of all, those of a run that cannot be read are left out, and the run is named in the log.
+    """
+    is_wanted = [approval.c.status == ApprovalStatus.PENDING.value] if pending else []
 
-def history(connection: Connection, number: int, after: int = 0) -> list[HistoryEntry]:
-    """Every transition of one run that came after number `after`, in order."""
-    ((id_,),) = connection.execute(select(run.c.id).where(run.c.number == number)).all()
-    steps: dict[int, list[CallStep]] = defaultdict(list)
-    in_between: dict[int, list[RowMapping]] = defaultdict(list)
-    versions = select(call_version).where(call_version.c.run == number)
-    for version in connection.execute(versions).mappings():
-        in_between[version["call"]].append(version)
-    lines = select(call).where(call.c.run == number).order_by(call.c.number)
-    for line in connection.execute(lines).mappings():
-        for seq, status in _steps(line, in_between[line["number"]]).items():
-            step = CallStep(id=f"{id_}-{line['number']}", tool=line["tool"], status=status)
-            steps[seq].append(step)
-    query = (
-        select(transition, *_OWNER)
-        .outerjoin(worker, worker.c.number == transition.c.worker)
-        .where(transition.c.run == number, transition.c.seq > after)
-        .order_by(transition.c.seq)
+    def read(which: Select[Any], **values: int) -> list[ApprovalView]:
+        query = which.where(*is_wanted)
+        return [_approval(row) for row in connection.execute(query, values).mappings()]
+
+    if number is not None:
+        return read(_OF_RUN, number=number)
+    asked = select(run.c.number, run.c.id).join(approval, approval.c.run == run.c.number)
+    return skipping(
+        lambda: read(_APPROVALS),
+        lambda: connection.execute(asked.where(*is_wanted).distinct()).all(),
+        lambda one: read(_OF_RUN, number=one),
     )
-    return [_entry(row, steps[row["seq"]]) for row in connection.execute(query).mappings()]
 
 
 def _run_columns(row: Row, now: datetime) -> dict[str, Any]:
     columns = {name: row[name] for name in _NAMES if name in row}
-    owner = _owner(row)
+    owner = owner_of(row)
     stuck = False
     if owner is not None and row["lease_until"] is not None:
         until, seen = milliseconds(row["lease_until"]), milliseconds(row["worker_seen_at"])
         stuck = Owned(row["number"], row["fence"], until, seen, owner).is_stuck(now)
     return columns | {
+        "state": State(row["state"]).value,  # an unknown one is damage
         "owner": f"{owner.host}:{owner.pid}" if owner else None,
         "stuck": stuck,
         "forked_from": PointView(row["origin"], row["forked_seq"]) if row["origin"] else None,
         "limits": LimitsView(**{f.name: row[f.name] for f in fields(LimitsView)}),
         "used": UsedView(**{f.name: row[f.name] for f in fields(UsedView)}),
     }
-
-
-def _owner(row: Row) -> Owner | None:
-    if row["worker_number"] is None:
-        return None
-    return Owner(**{name: row[f"worker_{name}"] for name in Owner.__slots__})
 
 
 def _call(run_id: str, row: Row) -> CallView:
@@ -317,25 +308,3 @@ def _approval(row: Row) -> ApprovalView:
             "arguments": row["shown"],
         }
     )
-
-
-def _steps(line: Row, in_between: Sequence[Row]) -> dict[int, str]:
-    """What each transition that touched a call made of it; a later status hides an earlier one."""
-    made = [
-        (line["requested_seq"], CallStatus.WAITING.value),
-        (line["started_seq"], CallStatus.RUNNING.value),
-        *((version["seq"], version["status"]) for version in in_between),
-        (line["finished_seq"], line["status"]),
-    ]
-    return {seq: status for seq, status in made if seq is not None}
-
-
-def _entry(row: Row, calls: list[CallStep]) -> HistoryEntry:
-    same = {f.name: row[f.name] for f in fields(HistoryEntry) if f.name in row}
-    owner = _owner(row)
-    usage = None
-    if row["input_tokens"] is not None:
-        names = ("input_tokens", "cached_tokens", "output_tokens")
-        usage = {name: row[name] for name in names}
-    by = row["by"] or (f"{owner.host}:{owner.pid}" if owner else None)
-    return HistoryEntry(**same | {"calls": tuple(calls), "usage": usage, "by": by})
