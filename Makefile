@@ -8,45 +8,45 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 INSTALL  = $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
 
-# Every process would compile the engine anew: the tests start hundreds.
+# Otherwise each of the hundreds of processes in the tests would compile the engine.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test check bench crash soak format constraints docs clean
 
-help: ## this list
+help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1	/p' Makefile
 
-demo: $(VENV)/.runtime ## a run is killed, resumed, approved and read, offline
+demo: $(VENV)/.runtime ## kill, resume, approve and read a run; offline after the installation
 	@$(BIN)/python docs/demo.py
 
-test: $(VENV)/.dev ## all tests
+test: $(VENV)/.dev ## run all tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-check: $(VENV)/.dev ## formatter, linter, types, direction of imports
+check: $(VENV)/.dev ## check formatting, lint, types and the direction of imports
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m mypy
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
-docs: $(VENV)/.runtime ## the parts of the docs that come from the code, written anew
+docs: $(VENV)/.runtime ## rewrite the parts of the docs that come from the code
 	@$(BIN)/python docs/generate.py
 
-bench: $(VENV)/.dev ## time per transition beside plain sqlite3
+bench: $(VENV)/.dev ## measure the time per transition, compared with plain sqlite3
 	$(BIN)/python -m tests.bench.rounds
 
-crash: $(VENV)/.dev ## every commit, tool and fault in real processes; the table of docs/crash.md
+crash: $(VENV)/.dev ## try every commit, tool and fault in real processes; write the table of docs/crash.md
 	$(BIN)/python -m tests.crash.matrix --write
 
-soak: $(VENV)/.dev ## workers that are killed at random for a minute
+soak: $(VENV)/.dev ## kill workers at random for a minute
 	$(BIN)/python -m tests.soak.soak
 
-format: $(VENV)/.dev ## format, and fix what the linter can
+format: $(VENV)/.dev ## format the code and fix lint errors
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 
-constraints: ## the newest versions that pyproject.toml allows, into constraints.txt
+constraints: ## write the newest versions that pyproject.toml allows to constraints.txt
 	$(PYTHON) -m venv --clear build/constraints
 	build/constraints/bin/python -m pip install --disable-pip-version-check -q -e '.[dev]'
 	build/constraints/bin/python -m pip check
@@ -55,11 +55,11 @@ constraints: ## the newest versions that pyproject.toml allows, into constraints
 	mv build/constraints.txt constraints.txt
 	rm -rf build/constraints
 
-clean: ## remove all that make has made; databases in data/ stay
+clean: ## remove everything that make created; databases in data/ stay
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A .venv whose interpreter has gone is made again, and so is what was installed into it.
+# If the interpreter of .venv no longer exists, .venv is created and filled again.
 ifneq ($(shell test -x $(BIN)/python || echo gone),)
 .PHONY: $(VENV)/pyvenv.cfg
 endif
@@ -67,8 +67,8 @@ endif
 $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Stepwell needs Python 3.11 or newer, and $(PYTHON) is: $$($(PYTHON) --version 2>&1)." >&2; \
-	  echo "Name another one, for example: make demo PYTHON=python3.13" >&2; exit 1; }
-	@echo "Making $(VENV) ..."
+	  echo "Choose another one, for example: make demo PYTHON=python3.13" >&2; exit 1; }
+	@echo "Creating $(VENV) ..."
 	@$(PYTHON) -m venv --clear $(VENV)
 
 $(VENV)/.runtime: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
@@ -76,8 +76,8 @@ $(VENV)/.runtime: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	@$(INSTALL) -e .
 	@touch $@
 
-# Holds the runtime too, so that one installation serves every target.
+# Includes the runtime, so that one installation serves every target.
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
-	@echo "Installing the runtime and what the tests need into $(VENV) ..."
+	@echo "Installing the runtime and the test packages into $(VENV) ..."
 	@$(INSTALL) -e '.[dev]'
 	@touch $(VENV)/.runtime $@

@@ -53,7 +53,7 @@ class Demo:
         )
         self.start_and_kill()
 
-        tell("Every step was committed before the next one began: the run stands where it stood.")
+        tell("Every step was committed before the next one began: the run is where it was.")
         self.stepwell("runs")
         [(state, owner)] = ask(self.runs, "SELECT state, owner FROM run_overview")
         expect("the killed run is in the middle", (state, bool(owner)), ("dispatching", True))
@@ -89,7 +89,7 @@ class Demo:
         tell("As told: killed once, approved once, paid once.")
 
     def start_and_kill(self) -> None:
-        """Start a run and kill its process while a tool is under way."""
+        """Start a run and kill its process while a tool is running."""
         command = self.echo("run", "support", SAID)
         with locked(self.orders), self.running(command) as child:
             for line in child.stderr or ():
@@ -181,7 +181,7 @@ def main() -> int:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     if not STEPWELL.exists():
-        print(f"There is no {STEPWELL}: start the demo with `make demo`.", file=sys.stderr)
+        print(f"{STEPWELL} does not exist: start the demo with `make demo`.", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory(prefix="stepwell-demo-") as folder:
         try:

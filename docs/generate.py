@@ -1,4 +1,4 @@
-"""Writes the parts of the docs that come from the code; they stand between begin and end comments.
+"""Writes the parts of the docs that come from the code; they are between begin and end comments.
 
 python docs/generate.py            writes them
 python docs/generate.py --check    says which are stale, and ends with 1 if any is
@@ -100,7 +100,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
 
 
 def fresh(name: str) -> tuple[Path, str]:
-    """The page that a part stands in, and the text that the page should have."""
+    """The page that contains a part, and the text that the page should have."""
     page, make = PARTS[name]
     path = DOCS / page
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"

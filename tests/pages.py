@@ -4,13 +4,13 @@ shows with what really comes out.
 How a page is written:
 
 - A block whose first line is only a file's name (`# garden.py`) is that file.
-- Other `python` blocks run one after another, in one namespace. What they print stands in lines
+- Other `python` blocks run one after another, in one namespace. Their output is in lines
   that begin with `# -> `.
 - In `console` blocks, what comes after `$ ` is run, and the lines up to the next `$ ` are what it
   prints. A command that does not end with 0 is followed by `$ echo $?`.
 - `sql` blocks are queries that the page's database must be able to answer.
-- `…` stands for anything on a line; alone on a line, for any number of lines. How many blanks there
-  are does not matter.
+- `…` matches anything on a line; alone on a line, any number of lines. The number of blanks does not
+  matter.
 - `sh` blocks are not run; their `make` targets must exist.
 
 A page has a folder to itself. If it does not make a pyproject.toml, that folder holds a copy of the

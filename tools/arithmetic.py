@@ -1,4 +1,4 @@
-"""What the calculator may compute with: operators and functions that bound their results.
+"""The calculator's operators and functions, which bound their results.
 
 An operand is measured before it is used: a power or a product that would not fit is never begun.
 """
@@ -24,9 +24,9 @@ _TOO_LARGE = f"an integer of more than {MAX_DIGITS} digits is too large"
 def fit(value: Any) -> Number:
     """The value, if it is a number that can be shown; else an error."""
     if isinstance(value, complex):
-        raise TypeError("a complex number came out; only real numbers are supported")
+        raise TypeError("the result is a complex number; only real numbers are supported")
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} came out; only finite numbers are supported")
+        raise ValueError(f"the result is {value}; only finite numbers are supported")
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{type(value).__name__} is not a number")
     if isinstance(value, int) and abs(value) > _MAX_INTEGER:
@@ -35,7 +35,7 @@ def fit(value: Any) -> Number:
 
 
 def _power(base: Number, exponent: Number) -> Any:
-    # The smallest that the result can be; what passes is at most twice as long, so never dear.
+    # The smallest that the result can be; what passes is at most twice as long, so never expensive.
     if isinstance(base, int) and isinstance(exponent, int):
         _limit_bits((base.bit_length() - 1) * exponent)
     return base**exponent

@@ -12,7 +12,7 @@ from tools.arithmetic import CONSTANTS, FUNCTIONS, OPERATORS, Number, fit
 MAX_LENGTH = 500
 MAX_DEPTH = 200
 
-# Our own operators replace the one that reads it; set all the same, should a default be reached.
+# Our own operators replace the one that reads it; this covers any default that is reached anyway.
 simpleeval.MAX_POWER = 1000
 
 _HINTS: dict[type[ast.AST], str] = {ast.BitXor: "^ is not a power; write it with **, as in 2**10"}
@@ -62,7 +62,7 @@ def _evaluate(source: str) -> Number:
 
 
 def _allow(tree: ast.expr, source: str) -> None:
-    """Refuse all that is not plain arithmetic before any of it is evaluated."""
+    """Refuse everything but plain arithmetic before evaluating any of it."""
     pending = [(tree, 1)]
     while pending:
         node, depth = pending.pop()

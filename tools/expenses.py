@@ -28,7 +28,7 @@ class Category(TypedDict):
 
 
 class Sum(TypedDict):
-    """What one category comes to."""
+    """The total of one category."""
 
     category: str
     expenses: int
@@ -47,7 +47,7 @@ class Expense(TypedDict):
 
 
 class Listing(TypedDict):
-    """Some expenses, and how many there are."""
+    """Some expenses, and their total number."""
 
     expenses: list[Expense]
     found: int
@@ -62,13 +62,13 @@ class _Row(NamedTuple):
 
 
 def expenses_path() -> Path:
-    """Where the expenses lie: STEPWELL_EXPENSES, else data/expenses.csv beside the tools."""
+    """The path of the expenses: STEPWELL_EXPENSES, else data/expenses.csv beside the tools."""
     return Path(os.environ.get("STEPWELL_EXPENSES") or _EXPENSES)
 
 
 @tool(read_only=True)
 def list_categories() -> list[Category]:
-    """List the categories of expenses that there are."""
+    """List the categories of expenses."""
     return [
         {"category": name, "expenses": len(rows)} for name, rows in _by_category(_rows()).items()
     ]
@@ -98,7 +98,7 @@ def list_expenses(category: str, limit: Annotated[int, Field(ge=1, le=100)] = 20
 
     Args:
         category: A category as list_categories names it; case does not matter.
-        limit: How many to list at most; `found` says how many there are.
+        limit: How many to list at most; `found` is the total number.
     """
     _, rows = _category(category)
     newest = sorted(rows, key=lambda row: row.day, reverse=True)[:limit]
@@ -124,7 +124,7 @@ def _category(wanted: str) -> tuple[str, list[_Row]]:
     hint = f" Did you mean {folded[near[0]]}?" if near else ""
     raise ValueError(
         f"There is no category {wanted[:100]!r}.{hint} The categories are: {', '.join(known)}."
-        " No amount is known for any other name."
+        " Other names have no known amount."
     )
 
 
@@ -149,7 +149,7 @@ def _rows() -> list[_Row]:
 
 
 def _row(cells: list[str], place: str) -> _Row:
-    """One line of the file. A line left out would make a sum wrong in silence: it stops instead."""
+    """One line of the file. A skipped line would silently make a sum wrong, so it is an error."""
     matched = _AMOUNT.fullmatch(cells[-1].strip())
     if len(cells) != len(COLUMNS) or matched is None or not cells[1].strip():
         raise ValueError(f"{place}: needs a date, a category, a text and an amount such as 12.50.")

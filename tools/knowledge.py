@@ -23,7 +23,7 @@ _KNOWLEDGE = Path(__file__).resolve().parents[1] / "data" / "knowledge"
 _PARTS = re.compile(r"\A---\n(.*?)\n---\n(.*)\Z", re.DOTALL)
 _WORD = re.compile(r"\w+")
 
-# Words that every document holds say nothing about which one is meant.
+# Words that occur in every document do not help to find one.
 _COMMON = frozenset(_WORD.findall("""
 a about all an and any are as at be by can do does for from get has have how i if in is it many may
 me much my need of on or our should that the there this to us was we what when where which who why
@@ -47,7 +47,7 @@ SELECT title, snippet(document, 1, char(1), '', '…', 30) AS snippet,
 
 
 class Passage(TypedDict):
-    """A document that fits, and the part of it that fits best."""
+    """A matching document, and its best matching part."""
 
     title: str
     snippet: str
@@ -57,7 +57,7 @@ class Passage(TypedDict):
 
 
 class Head(BaseModel):
-    """What stands between the first two lines of dashes of a document."""
+    """The metadata between the first two lines of dashes of a document."""
 
     title: str = Field(min_length=1)
     department: Department
@@ -65,7 +65,7 @@ class Head(BaseModel):
 
 
 def knowledge_path() -> Path:
-    """Where the documents lie: STEPWELL_KNOWLEDGE, else data/knowledge beside the tools."""
+    """The folder of the documents: STEPWELL_KNOWLEDGE, else data/knowledge beside the tools."""
     return Path(os.environ.get("STEPWELL_KNOWLEDGE") or _KNOWLEDGE)
 
 
@@ -75,7 +75,7 @@ def search_knowledge_base(
     max_results: Annotated[int, Field(ge=1, le=10)] = 5,
     department: Literal[Department, "all"] = "all",
 ) -> list[Passage]:
-    """Search the firm's own documents: its rules, how things are done, what customers are promised.
+    """Search the firm's own documents: its rules, procedures and promises to customers.
 
     An empty list means that no document has any of the words: say so, do not guess.
 
@@ -88,7 +88,7 @@ def search_knowledge_base(
     with closing(sqlite3.connect(":memory:")) as database:
         database.row_factory = sqlite3.Row
         database.execute(_TABLE)
-        # A dozen files are indexed in milliseconds: nothing is kept that could be out of date.
+        # A dozen files are indexed in milliseconds: so no index is kept that could become stale.
         database.executemany("INSERT INTO document VALUES (?, ?, ?, ?, ?)", _documents())
         return [_passage(row) for row in database.execute(_SEARCH, values)]
 
@@ -98,7 +98,7 @@ def _any_of(query: str) -> str:
     words = list(dict.fromkeys(_WORD.findall(query.casefold())))
     telling = [word for word in words if word not in _COMMON] or words
     if not telling:
-        raise ValueError(f"The query {query[:100]!r} holds no word to look for.")
+        raise ValueError(f"The query {query[:100]!r} contains no word to search for.")
     return " OR ".join(f'"{word}"' for word in telling)
 
 
@@ -128,7 +128,7 @@ def _around(marked: str) -> str:
 def _documents() -> Iterator[tuple[str, str, str, str, str]]:
     paths = sorted(knowledge_path().glob("*.md"))
     if not paths:
-        raise ValueError("The knowledge base holds no documents. Nothing can be looked up in it.")
+        raise ValueError("The knowledge base has no documents, so it cannot be searched.")
     for path in paths:
         try:
             parts = _PARTS.match(path.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Sending mail, as far as a file in an outbox is sending: one .eml per call."""
+"""Sending mail, simulated: each call writes one .eml file to an outbox."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _OUTBOX = Path(__file__).resolve().parents[1] / "data" / "outbox"
 _MAX_ADDRESS = 254
 _MAX_SUBJECT = 200
 
-# What mail systems really accept, not all that RFC 5322 allows: no names, comments, quotes,
+# The addresses that mail systems really accept, not all of RFC 5322: no names, comments, quotes,
 # nor the question mark that an encoded word needs.
 _ADDRESS = re.compile(
     r"[\w!#$%&'*+/=^`{|}~-]+(?:\.[\w!#$%&'*+/=^`{|}~-]+)*"
@@ -28,7 +28,7 @@ _ADDRESS = re.compile(
 
 
 def outbox_path() -> Path:
-    """Where mail is written: STEPWELL_OUTBOX, else data/outbox beside the tools."""
+    """The folder for sent mail: STEPWELL_OUTBOX, else data/outbox beside the tools."""
     return Path(os.environ.get("STEPWELL_OUTBOX") or _OUTBOX)
 
 
@@ -76,7 +76,7 @@ def _message(to: str, subject: str, body: str, key: str) -> EmailMessage:
     message["Subject"] = _one_line(subject)
     # An encoded word (=?utf-8?q?=0A?=) is decoded by the header and could bring a line break back.
     if message["Subject"] != subject:
-        raise ValueError(f"The subject {subject!r} holds mail encoding. Write it as plain text.")
+        raise ValueError(f"The subject {subject!r} contains mail encoding. Write it as plain text.")
     message["Date"] = datetime.now(UTC)
     message["Message-ID"] = f"<{quote(key, safe='')}@example.com>"
     message.set_content(body.encode("utf-8", "replace").decode("utf-8"))
@@ -88,7 +88,7 @@ def _one_line(subject: str) -> str:
         raise ValueError(f"The subject must have 1 to {_MAX_SUBJECT} characters.")
     for character in subject:
         if unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"}:
-            raise ValueError(f"The subject must be one line of plain text; it holds {character!r}.")
+            raise ValueError(f"The subject must be one line of plain text, without {character!r}.")
     return subject
 
 

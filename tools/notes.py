@@ -1,4 +1,4 @@
-"""A run's scratchpad: it is kept with the run, so it is still there after a crash."""
+"""A run's scratchpad: it is stored with the run and survives a crash."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ from pydantic import Field
 from stepwell import ToolContext, tool
 
 
-# Again is harmless: a note is written together with its call's outcome, or not at all.
+# Repeating is harmless: a note is written together with its call's outcome, or not at all.
 @tool(idempotent=True, destructive=False)
 def save_note(
     text: Annotated[str, Field(min_length=1, max_length=2000)], context: ToolContext

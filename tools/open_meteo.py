@@ -1,7 +1,7 @@
-"""Open-Meteo, a weather service that needs no key: where a place is, and its weather now.
+"""Open-Meteo, a weather service that needs no key: the location and the weather of a place.
 
 https://open-meteo.com/en/docs and https://open-meteo.com/en/docs/geocoding-api. Free for
-non-commercial use; its data are licensed under CC BY 4.0, so whoever shows them names the source.
+non-commercial use; its data are licensed under CC BY 4.0, so name the source when showing them.
 """
 
 import os
@@ -39,13 +39,13 @@ class Place(_Part):
 
 
 class Places(_Part):
-    """The places that a name may mean; the field is not there when there is none."""
+    """The places that a name may mean; the field is absent if there are none."""
 
     results: list[Place] = []
 
 
 class Observation(_Part):
-    """The weather at one moment, in the unit that was asked for."""
+    """The weather at one moment, in the requested unit."""
 
     time: Annotated[datetime, AfterValidator(_in_utc)]
     temperature_2m: float
@@ -56,13 +56,13 @@ class Observation(_Part):
 
 
 class Forecast(_Part):
-    """What is used of a forecast."""
+    """The used part of a forecast."""
 
     current: Observation
 
 
 def find_place(city: str) -> Place | None:
-    """The place that a name most probably means; None if there is none.
+    """The place that a name most probably means; None if no place matches.
 
     Raises:
         Unreachable, Refused: the service gave no usable answer.
@@ -73,7 +73,7 @@ def find_place(city: str) -> Place | None:
 
 
 def current_weather(place: Place, unit: Unit) -> Observation:
-    """The weather there now.
+    """The current weather there.
 
     Raises:
         Unreachable, Refused: the service gave no usable answer.
@@ -94,4 +94,4 @@ def _ask(server: str, path: str, parameters: dict[str, str], form: type[Answer])
     try:
         return form.model_validate(answer)
     except ValidationError as error:
-        raise Unreachable("the answer has another form than expected") from error
+        raise Unreachable("the answer has an unexpected form") from error

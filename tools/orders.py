@@ -15,7 +15,7 @@ from pydantic import Field
 from stepwell import DidNotHappen, Happened, ToolContext, tool
 
 APPROVAL_LIMIT_CENTS = 2000
-"""A refund above this needs a person."""
+"""A larger refund needs a person's approval."""
 
 _DATA = Path(__file__).resolve().parents[1] / "data"
 
@@ -33,7 +33,7 @@ SELECT idempotency_key AS refund_id, order_id, amount_cents, currency, refunded_
 
 
 class Order(TypedDict):
-    """One order, and what of it has been paid back so far."""
+    """One order, and the amount refunded so far."""
 
     order_id: str
     customer: str
@@ -56,7 +56,7 @@ class Refund(TypedDict):
 
 
 def database_path() -> Path:
-    """Where the orders lie: STEPWELL_ORDERS_DB, else data/orders.db beside the tools."""
+    """The path of the orders: STEPWELL_ORDERS_DB, else data/orders.db beside the tools."""
     return Path(os.environ.get("STEPWELL_ORDERS_DB") or _DATA / "orders.db")
 
 
@@ -81,14 +81,14 @@ def _above_limit(*, amount_cents: int, **_others: object) -> bool:
 
 
 def _find_refund(context: ToolContext) -> Happened | DidNotHappen:
-    """Whether the money left: the key is unique, so a repeat could not pay twice either."""
+    """Whether the refund was paid: the key is unique, so a repeat could not pay twice either."""
     with closing(_open()) as database:
         paid = _row(database, _REFUND, context.idempotency_key)
     return DidNotHappen() if paid is None else Happened(paid)
 
 
-# Not idempotent=True although the key makes a repeat harmless: the tool finds out, and only where
-# it cannot is the money of a lost call for a person to decide.
+# Not idempotent=True although the key makes a repeat harmless: the tool finds out, and a person
+# decides about the money of a lost call only if the tool cannot.
 @tool(destructive=True, requires_approval=_above_limit, reconcile=_find_refund)
 def refund(
     order_id: str,
@@ -117,7 +117,7 @@ def refund(
         database.execute("COMMIT")
     if (paid["order_id"], paid["amount_cents"]) != (order_id, amount_cents):
         raise ValueError(
-            f"Nothing was paid now: this very call has already refunded"
+            f"Nothing was paid now: this call has already refunded"
             f" {paid['amount_cents']} cents of order {paid['order_id']}."
         )
     return cast("Refund", paid)
@@ -126,7 +126,7 @@ def refund(
 def _check(order: dict[str, Any] | None, order_id: str, amount_cents: int) -> None:
     if order is None:
         raise ValueError(
-            f"There is no order {order_id!r}. Use an order_id that find_order returned."
+            f"Order {order_id!r} does not exist. Use an order_id that find_order returned."
         )
     remaining = order["total_cents"] - order["refunded_cents"]
     if remaining == 0:
@@ -163,11 +163,11 @@ def _fold(text: str) -> str:
 
 
 def _unknown_customer(customer: str, names: Iterable[str]) -> str:
-    # At most two names, and only similar ones: whoever asks must not learn the list of customers.
+    # At most two names, and only similar ones: a caller must not learn the list of customers.
     known = {_fold(name): name for name in sorted(names)}
     near = difflib.get_close_matches(_fold(customer)[:100], known, n=2, cutoff=0.75)
     hint = f" Did you mean {' or '.join(known[name] for name in near)}?" if near else ""
     return (
         f"No customer is called {customer[:100]!r}.{hint}"
-        " Give the full name or the email address as it stands on the order."
+        " Give the full name or the email address exactly as on the order."
     )

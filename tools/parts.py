@@ -1,4 +1,4 @@
-"""A catalogue of spare parts, in which a part may only point to the one that replaced it."""
+"""A catalogue of spare parts, in which a part may only refer to its replacement."""
 
 from pathlib import Path
 from typing import TypedDict
@@ -11,7 +11,7 @@ _PARTS = Path(__file__).resolve().parents[1] / "data" / "lookups" / "parts.yaml"
 
 
 class Part(TypedDict, total=False):
-    """One record: `shelf`, where the part lies, or `see`, the part that replaced it."""
+    """One record: `shelf`, the location of the part, or `see`, the part that replaced it."""
 
     part: str
     shelf: str
@@ -28,5 +28,5 @@ def look_up_part(number: str) -> Part:
     records: dict[str, Part] = yaml.safe_load(_PARTS.read_text("utf-8"))
     key = number.strip().upper()
     if key not in records:
-        raise ValueError(f"There is no part {number[:40]!r}. Numbers look like A-101.")
+        raise ValueError(f"Part {number[:40]!r} does not exist. Numbers look like A-101.")
     return records[key] | Part(part=key)

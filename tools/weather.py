@@ -1,4 +1,4 @@
-"""The weather now: from a weather service, or a stored sample when that cannot be reached."""
+"""The weather now: from a weather service, or a stored sample if the service cannot be reached."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ _CONDITIONS = {
 
 
 class Weather(TypedDict):
-    """The weather of one place, and how that is known."""
+    """The weather of one place, and its source."""
 
     city: str
     country: str
@@ -50,7 +50,7 @@ class Weather(TypedDict):
 def get_weather(
     city: Annotated[str, Field(min_length=2, max_length=100)], unit: Unit = "celsius"
 ) -> Weather:
-    """Tell the weather in a city now. `source` says whether it is measured or an old sample.
+    """Get the current weather in a city. `source` says whether it is measured or an old sample.
 
     Args:
         city: The city's name, such as Lisbon; with its country if there are several: Paris, France.
@@ -60,7 +60,7 @@ def get_weather(
     try:
         place = open_meteo.find_place(name)
         if place is None:
-            raise ValueError(f"The weather service knows no city {name!r}. Check its spelling.")
+            raise ValueError(f"The weather service does not know {name!r}. Check the spelling.")
         seen = open_meteo.current_weather(place, unit)
         return _weather(place, seen, unit, open_meteo.NAME, note="")
     except (Unreachable, Refused) as error:
@@ -74,7 +74,7 @@ def _from_sample(city: str, unit: Unit, reason: str) -> Weather:
     if entry is None:
         names = ", ".join(entry["name"] for entry in known.values())
         raise ValueError(f"{failed}, and the offline sample has only {names}. Do not guess.")
-    note = f"{failed}: these are stored example values, not the weather now."
+    note = f"{failed}: these are stored example values, not the current weather."
     seen = _in_unit(entry["observation"], unit)
     return _weather(Place.model_validate(entry), seen, unit, SAMPLE, note)
 

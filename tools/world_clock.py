@@ -39,14 +39,14 @@ def get_current_time(timezone: str = "UTC") -> LocalTime:
 
 @functools.cache
 def _zones() -> frozenset[str]:
-    # The machine's own setting is listed too, but it is no place.
+    # The machine's own setting is listed too, but it is not a place.
     return frozenset(zoneinfo.available_timezones() - {"localtime"})
 
 
 def _unknown_zone(name: str) -> str:
     near = _nearest(name)
     hint = f"Did you mean {' or '.join(near)}?" if near else "Give an IANA name like Europe/Berlin."
-    return f"There is no time zone {name[:_MAX_NAME]!r}. {hint}"
+    return f"Time zone {name[:_MAX_NAME]!r} does not exist. {hint}"
 
 
 def _nearest(name: str) -> list[str]:

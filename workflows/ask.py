@@ -1,4 +1,4 @@
-"""One prompt, one call: what a task needs whose whole material stands in the input. No agent."""
+"""One prompt, one call: enough for a task whose input has all the material. Not an agent."""
 
 from stepwell import Agent
 

@@ -1,7 +1,7 @@
 """One task in three forms: a pipeline, a pipeline with one decision, an agent.
 
-The shelf of a spare part stands in its record, or in that of the part which replaced it, or further
-on. Nobody knows beforehand how far. docs/choosing.md compares the three.
+The shelf of a spare part is in its record, or in that of its replacement, or in a later one. The
+length of the chain is not known in advance. docs/choosing.md compares the three.
 """
 
 import json
@@ -12,7 +12,7 @@ from tools.parts import look_up_part
 from workflows.lookup_model import follow
 
 INSTRUCTIONS = """\
-You tell on which shelf a spare part lies. A record names the shelf, or after `see` the part that
+You tell on which shelf a spare part is. A record names the shelf, or after `see` the part that
 replaced it, which has a record of its own. Never guess a shelf: if the records that you have do not
 name it, say which part would have to be looked up next. Answer in one sentence."""
 

@@ -1,4 +1,4 @@
-"""A report on the expenses, written and mailed without anybody asking: made for a schedule."""
+"""A report on the expenses, written and mailed without a request: made for a schedule."""
 
 from collections.abc import Sequence
 

@@ -135,7 +135,7 @@ def test_no_text_breaks_the_search(query: str) -> None:
     try:
         search_knowledge_base(query=query, max_results=10)
     except ValueError as error:
-        assert "holds no word" in str(error)  # noqa: PT017 - the only refusal there is
+        assert "contains no word" in str(error)  # noqa: PT017 - the only refusal there is
 
 
 def test_accents_and_endings_do_not_matter(library: Callable[..., None]) -> None:
@@ -171,7 +171,7 @@ def test_a_document_that_cannot_be_used_is_named(
 
 
 def test_an_empty_knowledge_base_is_not_an_empty_answer(library: Callable[..., None]) -> None:
-    with pytest.raises(ValueError, match="holds no documents"):
+    with pytest.raises(ValueError, match="has no documents"):
         search_knowledge_base(query="anything")
 
 

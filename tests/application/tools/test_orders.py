@@ -112,7 +112,9 @@ def test_refunds_before_this_run_count() -> None:
 
 
 def test_an_unknown_order_is_refused(make_context: Callable[..., ToolContext]) -> None:
-    with pytest.raises(ValueError, match=r"no order '#1042'\. Use an order_id that find_order"):
+    with pytest.raises(
+        ValueError, match=r"'#1042' does not exist\. Use an order_id that find_order"
+    ):
         refund(order_id="#1042", amount_cents=1, context=make_context())
 
 

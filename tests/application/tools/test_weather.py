@@ -73,7 +73,7 @@ def test_a_city_that_does_not_exist_is_an_error_not_a_sample(
     open_meteo: Service, answer: dict[str, Any]
 ) -> None:
     open_meteo.answers["/v1/search"] = (200, answer)
-    with pytest.raises(ValueError, match="knows no city 'Berlin'"):
+    with pytest.raises(ValueError, match="does not know 'Berlin'"):
         get_weather(city="Berlin")
 
 
@@ -89,7 +89,7 @@ def test_without_a_service_there_is_a_sample_that_says_what_it_is() -> None:
     assert (found["city"], found["temperature"]) == ("Paris", 7.5)
     assert found["source"] == "offline sample"
     assert "could not be reached (ConnectError)" in found["note"]
-    assert "not the weather now" in found["note"]
+    assert "not the current weather" in found["note"]
 
 
 def test_the_sample_knows_both_units() -> None:

@@ -44,7 +44,7 @@ def test_every_iana_zone_is_known() -> None:
     ],
 )
 def test_an_unknown_zone_gets_the_nearest_names(timezone: str, near: str) -> None:
-    with pytest.raises(ValueError, match=rf"no time zone .* Did you mean {near}"):
+    with pytest.raises(ValueError, match=rf"does not exist.* Did you mean {near}"):
         get_current_time(timezone=timezone)
 
 
@@ -55,7 +55,7 @@ def test_an_unknown_zone_gets_the_nearest_names(timezone: str, near: str) -> Non
     ids=lambda text: text[:20].encode("ascii", "backslashreplace").decode(),
 )
 def test_a_path_or_nonsense_is_refused_cleanly(timezone: str) -> None:
-    with pytest.raises(ValueError, match="There is no time zone") as caught:
+    with pytest.raises(ValueError, match="does not exist") as caught:
         get_current_time(timezone=timezone)
     assert len(str(caught.value)) < 300
 
