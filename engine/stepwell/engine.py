@@ -26,7 +26,7 @@ from stepwell.operations.firing import Firer, OnFired
 from stepwell.operations.schedules import Schedules
 from stepwell.operations.submission import submit
 from stepwell.operations.words import checked
-from stepwell.recurring.schedule import declared
+from stepwell.recurring.schedule import Schedule, declared
 from stepwell.rules.allowances import LimitOptions
 from stepwell.rules.change import Change
 from stepwell.rules.fork import Fate, ForkOptions, fork
@@ -49,6 +49,7 @@ class Engine(Deciding):
     Args:
         database: an SQLite URL or a file's path; by default the setting `database_url`.
         workflows: those that this process knows: a list, or a module that has them as attributes.
+        schedules: those that this process declares, beside the module's.
         settings: by default read from the environment, `.env` and pyproject.toml.
         upgrade: whether a database of an older version is brought to this one, after a copy.
 
@@ -61,18 +62,14 @@ class Engine(Deciding):
         database: str | Path | None = None,
         *,
         workflows: Iterable[Workflow] | ModuleType = (),
+        schedules: Iterable[Schedule] = (),
         settings: Settings | None = None,
         upgrade: bool = False,
     ) -> None:
         self.settings = settings or load()
         self.workflows = registered(workflows)
         file = database_file(database or self.settings.database_url)
-        self.models = Models(
-            workflows=self.workflows,
-            default=self.settings.model,
-            root=self.settings.root,
-            timeout=self.settings.model_timeout,
-        )
+        self.models = Models.of(self.workflows, self.settings)
         mask = masking(self.settings.mask, self.models.secrets)
         self._log_mask = LogMask(mask)
         logging.getLogger("stepwell").addFilter(self._log_mask)
@@ -83,7 +80,7 @@ class Engine(Deciding):
         self._gate = ModelGate(self.settings.model_concurrency)
         self._leases = Leases(self.store, timedelta(seconds=length), timedelta(seconds=every))
         check = self.models.check_runnable
-        firer = Firer(self.store, self.workflows, declared(workflows), check)
+        firer = Firer(self.store, self.workflows, declared(workflows, schedules), check)
         self.schedules = Schedules(self.store, firer)
 
     def __enter__(self) -> Self:
@@ -153,6 +150,7 @@ class Engine(Deciding):
         *,
         model: str | None = None,
         by: str | None = None,
+        detach: bool = False,
         approve: Decider | None = None,
         on_transition: OnTransition | None = None,
         on_text: OnText | None = None,
@@ -164,6 +162,7 @@ class Engine(Deciding):
             run: its id, an unambiguous beginning of it, or "last".
             model: to go on with, instead of the one that it used.
             by: who wants it.
+            detach: only record it, for `work` or a worker to drive.
             approve: a function, as for `run`.
             on_transition: told of every further transition.
             on_text: gets the text of replies as it arrives.
@@ -181,6 +180,8 @@ class Engine(Deciding):
             self._worker().free(number)
         if model is not None or any(raises.values()) or before.state not in LIVE:
             steering.resume(self.store, number, by, raises, model)
+        if detach:
+            return self._detail(number)
         return self._go_on(watch, approve, on_text)
 
     def work(

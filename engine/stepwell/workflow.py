@@ -275,7 +275,10 @@ def registered(workflows: Iterable[Workflow] | ModuleType) -> dict[str, Workflow
     found: dict[str, Workflow] = {}
     for workflow in named:
         if not isinstance(workflow, Workflow):
-            raise WorkflowDefinitionError(f"{workflow!r} is not a workflow.")
+            raise WorkflowDefinitionError(
+                f"{workflow!r} is not a workflow.",
+                "Pass agents and pipelines as workflows=[...], schedules as schedules=[...].",
+            )
         if found.setdefault(workflow.name, workflow) is not workflow:
             raise WorkflowDefinitionError(f"There are two workflows named {workflow.name!r}.")
     return found

@@ -1,23 +1,44 @@
 """`cancel`: end a run for good."""
 
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from stepwell.cli.bulk import Chosen, SinceOption, WorkflowOption, YesOption, act
 from stepwell.cli.options import (
     AppOption,
     ByOption,
     JsonOption,
-    RunArgument,
+    OneRun,
     person,
 )
 from stepwell.cli.output import write, write_json
 from stepwell.cli.session import engine
-from stepwell.machine import State
+from stepwell.machine import LIVE, State
 
 
 def cancel(
-    run: RunArgument, by: ByOption = None, json: JsonOption = False, app: AppOption = None
+    run: OneRun = None,
+    by: ByOption = None,
+    live: Annotated[bool, typer.Option("--live", help="All runs that have not ended.")] = False,
+    workflow: WorkflowOption = None,
+    since: SinceOption = None,
+    yes: YesOption = False,
+    json: JsonOption = False,
+    app: AppOption = None,
 ) -> None:
-    """End RUN for good: at once, or, while a process drives it, at its next record."""
+    """End RUN for good: at once, or, while a process drives it, at its next record.
+
+    With --live instead of RUN, list all such runs; with --yes, cancel them. Exit code then: 0 if
+    every run was cancelled or asked to stop, else 1.
+    """
+    chosen = Chosen(run, "--live" if live else None, LIVE, workflow, since, yes)
+    single = chosen.single("--live")
     with engine(app) as opened:
-        ended = opened.cancel(run, by=person(by))
+        if single is None:
+            act(opened, chosen, "cancel", partial(opened.cancel, by=person(by)), json=json)
+        ended = opened.cancel(str(single), by=person(by))
     if json:
         write_json(ended)
     elif ended.state == State.CANCELLED:

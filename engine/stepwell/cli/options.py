@@ -21,6 +21,10 @@ ByOption = Annotated[
 RunArgument = Annotated[
     str, typer.Argument(help="A run's id, the beginning of one, or 'last'.", metavar="RUN")
 ]
+OneRun = Annotated[
+    str | None,
+    typer.Argument(help="A run's id, the beginning of one, or 'last'.", metavar="[RUN]"),
+]
 MaxTurns = Annotated[int | None, typer.Option(min=0, help="Model calls at most.")]
 MaxToolCalls = Annotated[int | None, typer.Option(min=0, help="Tool calls at most.")]
 MaxTokens = Annotated[int | None, typer.Option(min=0, help="Tokens read and written at most.")]

@@ -9,6 +9,7 @@ from stepwell.effects.perform import Performer
 from stepwell.errors import ConfigurationError
 from stepwell.messages import Provider
 from stepwell.providers.registry import resolve, secrets
+from stepwell.settings import Settings
 from stepwell.state.circumstances import CallTerms
 from stepwell.workflow import Workflow, known, model_name
 
@@ -28,6 +29,16 @@ class Models:
     default: str | None
     root: Path
     timeout: float
+
+    @classmethod
+    def of(cls, workflows: Mapping[str, Workflow], settings: Settings) -> "Models":
+        """The models that these settings give."""
+        return cls(
+            workflows=workflows,
+            default=settings.model,
+            root=settings.root,
+            timeout=settings.model_timeout,
+        )
 
     @property
     def secrets(self) -> set[str]:

@@ -131,15 +131,21 @@ class Schedule:
         return f"{self.name}@{due:%Y-%m-%dT%H:%M:%S}{ms}Z"
 
 
-def declared(workflows: Iterable[object] | ModuleType) -> dict[str, Schedule]:
-    """The schedules by name that a module has as attributes.
+def declared(
+    workflows: Iterable[object] | ModuleType, schedules: Iterable[Schedule] = ()
+) -> dict[str, Schedule]:
+    """The schedules by name: those that a module has as attributes, and those of a list.
 
     Raises:
-        InvalidSchedule: two share a name.
+        InvalidSchedule: one of the list is not a schedule, or two share a name.
     """
     values = vars(workflows).values() if isinstance(workflows, ModuleType) else ()
+    listed = list(schedules)
+    for one in listed:
+        if not isinstance(one, Schedule):
+            raise InvalidSchedule(f"{one!r} is not a schedule.", "Pass a list of `Schedule(...)`.")
     found: dict[str, Schedule] = {}
-    for one in values:
-        if isinstance(one, Schedule) and found.setdefault(one.name, one) != one:
+    for one in (*(value for value in values if isinstance(value, Schedule)), *listed):
+        if found.setdefault(one.name, one) != one:
             raise InvalidSchedule(f"There are two schedules named {one.name!r}.")
     return found
