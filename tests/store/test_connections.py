@@ -90,7 +90,7 @@ def test_the_file_is_the_same_wherever_the_process_goes(
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="cannot be made"):
+    with pytest.raises(StoreError, match="cannot be created"):
         Store(tmp_path / "file" / "runs.db")
     with pytest.raises(StoreError, match="cannot be"):
         Store(tmp_path)  # a folder

@@ -180,7 +180,7 @@ def test_a_migration_that_loses_rows_is_undone(
 ) -> None:
     begin()
     store.close()
-    with writing(file) as writer, pytest.raises(StoreError, match="without their owner"):
+    with writing(file) as writer, pytest.raises(StoreError, match="without their parent"):
         schema.prepare(writer, file, (*MIGRATIONS, lambda ops: ops.execute("DELETE FROM run")))
     assert schema.version(file) == NEWEST
     with looking(file) as reader:

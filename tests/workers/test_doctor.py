@@ -155,7 +155,7 @@ def test_a_damaged_database_is_a_problem(opened: Opened, file: Path) -> None:
     with closing(sqlite3.connect(file, isolation_level=None)) as writer:
         writer.execute("PRAGMA foreign_keys=OFF")
         writer.execute("UPDATE message SET run = 99")
-    assert ("problem", "A row of message belongs to no run.", "stepwell db check") in found(
+    assert ("problem", "A row of message has no run.", "stepwell db check") in found(
         engine, "database"
     )
 

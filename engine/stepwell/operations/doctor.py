@@ -1,4 +1,4 @@
-"""Looks a whole installation over: the file, the disk, the runs and the workers."""
+"""Examines an installation: the file, the disk, the runs and the workers."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ OVERDUE = timedelta(minutes=1)
 
 
 class Level(StrEnum):
-    """How much a finding matters."""
+    """The importance of a finding."""
 
     OK = "ok"
     NOTE = "note"
@@ -35,13 +35,13 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one examination.
 
     Attributes:
         level: a problem needs a person.
-        what: what was looked at, in a word.
-        message: how it is.
-        command: what helps.
+        what: the subject, in a word.
+        message: its condition.
+        command: a command that helps.
     """
 
     level: Level
@@ -56,13 +56,13 @@ def examine(
     lately: float,
     schedules: Sequence[ScheduleView] = (),
 ) -> list[Finding]:
-    """Everything worth knowing, the file first.
+    """All findings, the file first.
 
     Args:
         store: the database.
         workflows: those that this process knows.
-        lately: seconds within which a living worker must have been heard of.
-        schedules: all there are.
+        lately: a worker counts as alive only if it was active within so many seconds.
+        schedules: all schedules.
     """
     with store.reading() as connection:
         found = health.health(connection, clock.now(), lately, workflows)
@@ -71,7 +71,7 @@ def examine(
 
 
 def live_differences(store: Store, workflows: Mapping[str, Workflow]) -> dict[str, list[str]]:
-    """By run id, what this code would do differently with each live run that it changes."""
+    """By run id, what this code would do differently with each live run it affects."""
     found: dict[str, list[str]] = {}
     for number in store.numbers(LIVE):
         snapshot = store.load(number)
@@ -181,7 +181,7 @@ def _blocked(found: Health, workflows: Mapping[str, Workflow]) -> list[Finding]:
 
 
 def _schedules(found: Sequence[ScheduleView]) -> list[Finding]:
-    """Those that a person should look at: that nobody fires, or that paused themselves."""
+    """Schedules that need a person: not fired by any worker, or paused by their own failures."""
     late = clock.now() - OVERDUE
     findings = []
     for one in found:

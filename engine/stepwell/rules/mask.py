@@ -78,7 +78,7 @@ class Mask:
         return value
 
     def change(self, change: Change) -> Change:
-        """A change as it may be stored. What a driver holds in memory stays whole."""
+        """A change as it may be stored. The driver's copy in memory keeps its secrets."""
         if not self.patterns:
             return change
         hide = self.value
@@ -147,14 +147,14 @@ class Mask:
 
 
 def masking(patterns: Iterable[str], secrets: Iterable[str]) -> Mask:
-    """The mask for these regular expressions and for these very texts."""
+    """The mask for these regular expressions and these exact texts."""
     known = sorted({s for s in secrets if len(s) >= SHORTEST_SECRET}, key=len, reverse=True)
     exact = [re.compile("|".join(map(re.escape, known)))] if known else []
     return Mask([*exact, *map(re.compile, patterns)], known)
 
 
 class LogMask(logging.Filter):
-    """Lets every record pass, without what is secret."""
+    """Replaces the secrets in log records; every record passes."""
 
     def __init__(self, mask: Mask) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Whether a database is sound: the file, its version, and the transcripts in it."""
+"""Checks a database: the file, its version, and its transcripts."""
 
 import sqlite3
 from contextlib import closing
@@ -14,17 +14,17 @@ from stepwell.store.tables import run
 
 
 def problems(file: Path) -> list[str]:
-    """What is wrong with a database, in words; empty when nothing is. Nothing is changed.
+    """The problems of a database, in words. Nothing is changed.
 
     Raises:
-        StoreError: the file cannot be read, or is not one of ours.
+        StoreError: the file cannot be read, or is not a Stepwell database.
     """
     file = connections.resolved(file)
     found = schema.check(file)
     if found == 0:
-        return [f"{file} does not exist yet, or is empty: `stepwell db upgrade` makes it."]
+        return [f"{file} does not exist yet, or is empty: `stepwell db upgrade` creates it."]
     if found < schema.newest():
-        return [f"{file} has schema version {found}: `stepwell db upgrade` brings it up to date."]
+        return [f"{file} has schema version {found}: `stepwell db upgrade` upgrades it."]
     try:
         return _damage(file) or _illegal_transcripts(file)
     except (sqlite3.Error, DBAPIError) as error:
@@ -36,7 +36,7 @@ def _damage(file: Path) -> list[str]:
         answers = [row[0] for row in reader.execute("PRAGMA integrity_check")]
         strays = reader.execute("PRAGMA foreign_key_check").fetchall()
     wrong = [answer for answer in answers if answer != "ok"]
-    return wrong + [f"A row of {table} belongs to no {parent}." for table, _, parent, _ in strays]
+    return wrong + [f"A row of {table} has no {parent}." for table, _, parent, _ in strays]
 
 
 def _illegal_transcripts(file: Path) -> list[str]:

@@ -15,7 +15,7 @@ from stepwell.store.prepared import insert
 from stepwell.store.tables import worker
 from stepwell.store.types import milliseconds
 
-# Milliseconds that a clock may be set back by without anybody's losing a run.
+# Milliseconds by which a clock may be set back before a lease counts as expired.
 CLOCK_SLACK = 5_000
 _LIVE = ", ".join(f"'{state}'" for state in LIVE)
 _REGISTER = insert(worker)
@@ -161,7 +161,7 @@ def renew(
         until: when the leases end.
 
     Returns:
-        the runs that are still its own, each with who asked for its end, if anybody did.
+        the runs that are still its own, each with the person who asked to cancel it, or None.
     """
     pairs = dumps([list(pair) for pair in leases.items()])
     values = {"until": milliseconds(until), "owner": owner, "leases": pairs}
@@ -171,12 +171,12 @@ def renew(
 
 
 def request_cancel(cursor: sqlite3.Cursor, number: int, by: str) -> bool:
-    """Ask the driver of a run to end it. False if nobody drives it."""
+    """Ask the driver of a run to end it. False if no process drives it."""
     return bool(cursor.execute(_CANCEL, {"number": number, "by": by}).fetchall())
 
 
 def keep_late(cursor: sqlite3.Cursor, number: int, call: int, outcome: Envelope) -> None:
-    """Keep what a call came to after it was given up, as evidence; nothing else is changed."""
+    """Keep the late outcome of an abandoned call as evidence. Nothing else changes."""
     values = {"run": number, "call": call, "outcome": dumps(outcome)}
     cursor.execute(_LATE, values)
 

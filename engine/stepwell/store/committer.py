@@ -1,4 +1,4 @@
-"""The one writer of a process: whatever is waiting goes into one transaction."""
+"""The writer of a process: all waiting operations go into one transaction."""
 
 import random
 import sqlite3
@@ -25,15 +25,15 @@ RETRY_WAIT = (0.0003, 0.003)
 class Committer:
     """Runs operations in transactions; a caller gets its answer only after COMMIT.
 
-    Whoever finds nobody writing commits by itself, together with all that wait by then: a thread
-    for it would cost two changes of threads a step, as much as the rest of a transaction.
+    The first caller commits its operation and all that are waiting by then. A thread of its own
+    would cost two thread switches a step, as much as the rest of a transaction.
 
-    An operation whose first statement changes no row must do nothing else: its neighbours in the
-    transaction are committed all the same. One that raises undoes them all, and then each is
-    tried alone. (Savepoints would not do: a full disk rolls back what is under them as well.)
+    An operation whose first statement changes no row must do nothing else, because the others in
+    the transaction are committed all the same. If one raises, all are undone and each is tried
+    alone. (Savepoints do not help: a full disk rolls back the whole transaction under them.)
 
     Args:
-        connection: the one that writes; nobody else uses it.
+        connection: the writer's, not used elsewhere.
         again: opens another one, after `disconnect`.
         gate: passed for every transaction.
         check: called after every COMMIT; raises DatabaseMoved if no reader will see it.
@@ -75,7 +75,7 @@ class Committer:
         self.run(lambda _cursor: None)
 
     def close(self) -> None:
-        """Finish what is waiting, then stop."""
+        """Commit all waiting operations, then stop."""
         with self._turn:
             if not self._closed:
                 self._commit_with(_Waiting(lambda _cursor: None))
@@ -90,7 +90,7 @@ class Committer:
             self._cursor = None
 
     def _commit_with(self, first: "_Waiting") -> None:
-        """Commit this one and what else is waiting."""
+        """Commit this operation and all others that are waiting."""
         batch = [first]
         while self._queue and len(batch) < LONGEST_BATCH:
             item = self._queue.popleft()
@@ -114,7 +114,7 @@ class Committer:
 
 
 class _Waiting:
-    """One operation and, once it is settled, what came of it."""
+    """One operation and, once it is settled, its result or error."""
 
     def __init__(self, operation: Operation[Any]) -> None:
         self.operation = operation
@@ -196,7 +196,7 @@ def _begin(cursor: sqlite3.Cursor) -> None:
 
 
 def _explain(error: BaseException) -> BaseException:
-    """The same error in words that say what to do; others are passed on as they are."""
+    """The error with advice; errors that are not SQLite's stay as they are."""
     if isinstance(error, StepwellError) or not isinstance(error, sqlite3.Error):
         return error
     if isinstance(error, sqlite3.IntegrityError):

@@ -1,4 +1,4 @@
-"""One SQLite file as a process has it open: readers, one writer, nothing open across a fork."""
+"""One SQLite file in one process: readers, one writer, and nothing open across a fork."""
 
 import os
 import sqlite3
@@ -24,7 +24,7 @@ class Database:
     """Short reads and committed writes of one file, from any thread.
 
     Args:
-        file: the SQLite file; it and its folder are made where they are missing.
+        file: the SQLite file; it and its folder are created if they are missing.
         synchronous: SQLite's pragma of that name.
         upgrade: whether an older schema is brought to this version, after a copy.
 
@@ -42,7 +42,7 @@ class Database:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"{file.parent} cannot be made: {error.strerror}.") from error
+            raise StoreError(f"{file.parent} cannot be created: {error.strerror}.") from error
         self._begin_anew()
         writer = self._writer()
         try:
@@ -71,13 +71,13 @@ class Database:
         return Committer(writer, self._writer, self._gate, self._check_committed)
 
     def close(self) -> None:
-        """Finish what is being written and close the file."""
+        """Finish the writes in progress and close the file."""
         if self._committer is not None:
             self._committer.close()
         self._reader.dispose()
 
     def before_fork(self) -> None:
-        """No connection may be open meanwhile, see `forking`."""
+        """Close all connections until the fork is over; see `process_fork`."""
         self._gate.shut()
         if self._committer is not None:
             self._committer.disconnect()
@@ -88,7 +88,7 @@ class Database:
         self._gate.open()
 
     def in_child(self) -> None:
-        """The child has connections of its own, and is a worker of its own."""
+        """Give the child its own connections, and its own entry as a worker."""
         self._left_behind += [self._committer, self._reader]  # closing is not for the child
         self._begin_anew()
 
@@ -134,7 +134,7 @@ class Database:
         return tuple(_identity(name) for name in self._beside)
 
     def shorten_log(self) -> None:
-        """Empty the write-ahead log, if it has become long: for when nothing else is to do."""
+        """Empty the write-ahead log if it is long; called when nothing else is to be done."""
         log = self.file.with_name(f"{self.file.name}-wal")
         if log.exists() and log.stat().st_size >= LONG_LOG:
             (self._committer or self._in_fork()).shorten_log()

@@ -1,4 +1,4 @@
-"""Which run or question a person means: an id, the beginning of one, or "last"."""
+"""Finds the run or question that a person names: an id, a beginning of one, or "last"."""
 
 import re
 
@@ -18,7 +18,7 @@ SHORTEST_END = 4
 
 
 def run_number(connection: Connection, text: str) -> int:
-    """The number of the run that `text` means.
+    """The number of the run that `text` names.
 
     Raises:
         UnknownRun: none, or several.
@@ -26,7 +26,7 @@ def run_number(connection: Connection, text: str) -> int:
     query = select(run.c.number, run.c.id).order_by(run.c.number.desc()).limit(3)
     if text != "last":
         if not _ULID_PREFIX.match(text.upper()):
-            raise UnknownRun(f"{text!r} is no id of a run.", "`stepwell runs` lists them.")
+            raise UnknownRun(f"{text!r} is not a run id.", "`stepwell runs` lists them.")
         query = query.where(run.c.id.startswith(text.upper(), autoescape=True))
     found = connection.execute(query).all()
     if not found and len(text) >= SHORTEST_END:  # ids of one day begin alike; their ends do not
@@ -51,15 +51,15 @@ def run_with_key(connection: Connection, workflow: str, key: str) -> int | None:
 
 
 def question(connection: Connection, text: str, *, pending: bool = True) -> ApprovalView:
-    """The question that `text` means: its own id, or that of a run with exactly one open.
+    """The question that `text` names: its id, or the id of a run with exactly one open question.
 
     Args:
         connection: a reader's.
-        text: what was given.
-        pending: of a run's questions, only the open ones count.
+        text: the person's input.
+        pending: whether only a run's open questions count.
 
     Raises:
-        UnknownApproval, UnknownRun: none is meant, or several are.
+        UnknownApproval, UnknownRun: it names none, or several.
     """
     exact = _QUESTION.match(text)
     if exact:
@@ -73,7 +73,7 @@ def question(connection: Connection, text: str, *, pending: bool = True) -> Appr
     found = approvals(connection, number, pending=pending)
     if not found:
         raise UnknownApproval(
-            f"Run {id_} has no open question.", "`stepwell approvals` lists all there are."
+            f"Run {id_} has no open question.", "`stepwell approvals` lists all open questions."
         )
     if len(found) > 1:
         ids = ", ".join(one.id for one in found)

@@ -51,7 +51,7 @@ _FATES = f"""
 _MOVED = f"""
     {_FAMILY}
     SELECT count(*), sum(seq) FROM run WHERE number IN (SELECT number FROM family)"""  # noqa: S608
-# What became of a doubtful call where it began, for the person who has to decide.
+# The outcome of an in-doubt call in the run where it began, for the person who has to decide.
 _EVIDENCE = f"""
     {_FAMILY}
     UPDATE call SET late_outcome = (

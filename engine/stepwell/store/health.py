@@ -1,4 +1,4 @@
-"""What runs wait for, and who works on them: counted for `doctor`."""
+"""Counts for `doctor`: what runs wait for, and which workers are alive."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -34,15 +34,15 @@ _WORKERS = text("""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """How the runs of one database are.
+    """Counts of the runs and workers of one database.
 
     Attributes:
-        awaiting_approval, failed, capped: runs in that state: a person can make them go on.
+        awaiting_approval, failed, capped: runs in that state; a person can let them continue.
         waiting: runs that wait before they are tried again.
         due: runs of known workflows that a worker could take now.
-        stuck: ids of runs whose owner is gone or silent.
+        stuck: ids of runs whose owner is gone, or whose lease has expired.
         live: by workflow, how many runs have not ended.
-        workers: processes that have driven something lately and still exist, as "host:pid".
+        workers: processes that were active lately and still exist, as "host:pid".
     """
 
     awaiting_approval: int
@@ -58,13 +58,13 @@ class Health:
 def health(
     connection: Connection, now: datetime, lately: float, workflows: Collection[str]
 ) -> Health:
-    """How the runs are.
+    """Count the runs and workers.
 
     Args:
         connection: a reader's.
         now: the time.
-        lately: seconds within which a living worker must have been heard of.
-        workflows: what such a worker knows.
+        lately: a worker counts as alive only if it was active within so many seconds.
+        workflows: the workflows that a worker of this application knows.
     """
     at = milliseconds(now)
     awaiting, failed, capped, waiting, due = connection.execute(

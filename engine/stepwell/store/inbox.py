@@ -1,4 +1,4 @@
-"""What is sent to runs: written by anybody, taken by the transition that delivers it."""
+"""Messages and raises sent to runs; the transition that delivers one marks it."""
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -36,7 +36,8 @@ _SEND = """
 _WAITING = """
     SELECT number, kind, text, amounts, "by" FROM inbox INDEXED BY inbox_waiting
     WHERE run = ? AND delivered_seq IS NULL ORDER BY number"""
-# Whether there is any of it, for a statement about `run`. By its key, SQLite would read every text.
+# Whether a run has waiting entries, for a statement about `run`. SQLite would read every text to
+# find them by key.
 IS_WAITING: ColumnElement[bool] = literal_column("""
     EXISTS (SELECT 1 FROM inbox INDEXED BY inbox_waiting
         WHERE inbox.run = run.number AND delivered_seq IS NULL)""")
@@ -103,7 +104,7 @@ def take(cursor: sqlite3.Cursor, run_: int, numbers: Collection[int], seq: int) 
 def sleeping(
     connection: Connection, workflows: Collection[str], talking: Collection[str]
 ) -> list[int]:
-    """Runs of these workflows that have ended and may go on with what was sent to them.
+    """Ended runs of these workflows that a waiting inbox entry lets continue.
 
     Args:
         connection: a reader's.

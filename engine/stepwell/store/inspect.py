@@ -98,7 +98,7 @@ CALLS = Prepared(
     .where(call.c.run == _NUMBER)
     .order_by(call.c.number)
 )
-# Most workflows stay as they were: their runs have nothing that a window is opened on.
+# Most workflows do not change: the window function then sees no rows.
 _REDEFINED = Prepared(
     text("""
         SELECT seq FROM (
@@ -164,7 +164,7 @@ def runs(
 
 
 def input_of(connection: Connection, number: int) -> str:
-    """What a run was started with."""
+    """The input of a run."""
     first = select(message.c.text).where(message.c.run == number, message.c.number == 1)
     return str(connection.execute(first).scalar_one())
 
@@ -196,7 +196,7 @@ def assemble(
     redefined: tuple[int, ...],
     forked: tuple[PointView, ...],
 ) -> RunDetail:
-    """What people are shown of the run that these rows are."""
+    """The view of the run that these rows belong to."""
     columns = _run_columns(row, now)
     id_ = columns["id"]
     by_request: dict[int, list[Row]] = defaultdict(list)

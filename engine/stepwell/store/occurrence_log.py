@@ -1,4 +1,4 @@
-"""Reading due times for people and programs: what became of each, the newest first."""
+"""Reads the recorded due times of schedules for people and programs, newest first."""
 
 from datetime import datetime
 
@@ -25,14 +25,14 @@ _LOG = (
 
 
 def latest(connection: Connection, number: int, limit: int) -> list[OccurrenceView]:
-    """The last due times of one schedule that anything became of, the newest first."""
+    """The last recorded due times of one schedule, newest first."""
     query = _LOG.where(occurrence.c.schedule == number).order_by(occurrence.c.due.desc())
     found = connection.execute(query.limit(limit)).mappings()
     return [OccurrenceView(**one) for one in found]
 
 
 def one(connection: Connection, name: str, due: datetime) -> OccurrenceView:
-    """One due time that something became of."""
+    """One recorded due time."""
     query = _LOG.where(schedule.c.name == name, occurrence.c.due == due)
     return OccurrenceView(**connection.execute(query).mappings().one())
 

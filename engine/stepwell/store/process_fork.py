@@ -1,7 +1,7 @@
-"""What is open in a process is closed before it forks and opened again where it is next used.
+"""Closes a process's databases before it forks; each process opens them again on next use.
 
-SQLite keeps a list of its locks in the process's memory. A child that inherited it would believe
-that it holds what only its parent does, and would lose what it writes when the parent closes.
+SQLite keeps a list of its locks in the process's memory. A child that inherited it would count its
+parent's locks as its own, and would lose its writes when the parent closes the file.
 """
 
 import os
@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 
 class Gate:
-    """Counts who is inside. Once it is shut nobody gets in; shutting waits until all are out."""
+    """Counts the threads inside. Shutting it keeps others out and waits until all have left."""
 
     def __init__(self) -> None:
         self._inside = 0
@@ -31,7 +31,7 @@ class Gate:
                 self._changed.notify_all()
 
     def shut(self) -> None:
-        """Let nobody in any more, and wait until nobody is inside."""
+        """Keep threads out, and wait until all have left."""
         with self._changed:
             self._is_shut = True
             self._changed.wait_for(lambda: not self._inside)
@@ -44,7 +44,7 @@ class Gate:
 
 
 class Forkable(Protocol):
-    """What must not be open while the process forks."""
+    """Must be closed while the process forks."""
 
     def before_fork(self) -> None:
         """Close everything, and keep it closed."""
@@ -55,7 +55,7 @@ class Forkable(Protocol):
         ...
 
     def in_child(self) -> None:
-        """In the child: begin anew, with none of the parent's locks and threads."""
+        """In the child: start again without the parent's locks and threads."""
         ...
 
 
@@ -65,7 +65,7 @@ _forking: list[Forkable] = []
 
 
 def watch(forkable: Forkable) -> None:
-    """From now on it is closed before every fork."""
+    """Close it before every fork from now on."""
     with _lock:
         _open.add(forkable)
 

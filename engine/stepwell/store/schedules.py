@@ -64,11 +64,11 @@ _LAST_RUN = "UPDATE schedule SET last_run = :run WHERE number = :schedule"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is to be written about one due time.
+    """An entry to write for one due time.
 
     Attributes:
         start: the first transition of the run that it starts.
-        by: the person who wanted it.
+        by: the person who triggered it.
     """
 
     occurrence: Occurrence
@@ -84,7 +84,7 @@ def masked(entry: Entry, mask: Mask) -> Entry:
 
 
 def due(connection: Connection, now: datetime) -> list[int]:
-    """The numbers of the schedules that there may be something to do for."""
+    """The numbers of the schedules that may be due."""
     found = connection.execute(_DUE, {"now": milliseconds(now)}).scalars()
     return list(found)
 
@@ -103,7 +103,7 @@ def row(connection: Connection, name_or_number: str | int) -> ScheduleRow | None
 
 
 def past(connection: Connection, of: ScheduleRow) -> Past:
-    """What it has come to so far."""
+    """Its previous runs and waiting due times."""
     last = select(run.c.id, run.c.state).where(run.c.number == of.last_run)
     found = connection.execute(last).first()
     waiting = (
@@ -154,10 +154,10 @@ def save(
     entries: Sequence[Entry],
     now: datetime,
 ) -> list[Entry] | None:
-    """Write what a schedule becomes, with what became of due times and the runs they start.
+    """Write a changed schedule, its new due-time entries and the runs they start.
 
     Returns:
-        the entries as they were written; None, and nothing was, if somebody changed it meanwhile.
+        the written entries; None, with nothing written, if it was changed in the meantime.
     """
     which = {"row": before.number, "was": before.revision, "made": before.created_at}
     values = _values(after) | which
@@ -168,13 +168,13 @@ def save(
 
 
 def remove(cursor: sqlite3.Cursor, of: ScheduleRow) -> None:
-    """Delete a schedule and what is known of its due times; its runs stay."""
+    """Delete a schedule and its due-time entries; its runs stay."""
     cursor.execute("DELETE FROM occurrence WHERE schedule = ?", (of.number,))
     cursor.execute("DELETE FROM schedule WHERE number = ?", (of.number,))
 
 
 def _enter(cursor: sqlite3.Cursor, number: int, entry: Entry, now: datetime) -> Entry | None:
-    """Write one due time, and start its run; None if it has been dealt with already."""
+    """Write one due time and start its run; None if it already has an entry."""
     of = entry.occurrence
     key = {"schedule": number, "due": milliseconds(of.due)}
     values = {

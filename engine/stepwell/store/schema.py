@@ -1,4 +1,4 @@
-"""The schema's version: made, brought up to date, or refused before anything is written."""
+"""The schema's version: created, upgraded, or refused before anything is written."""
 
 import logging
 import sqlite3
@@ -17,7 +17,7 @@ from stepwell.store import tables
 from stepwell.store.migrations import MIGRATIONS, Migration
 from stepwell.store.views import VIEWS
 
-# "STPW": says that a file is ours before a table is looked at.
+# "STPW": marks a file as a Stepwell database.
 APPLICATION_ID = 0x53545057
 
 
@@ -30,7 +30,7 @@ def version(file: Path) -> int:
     """The schema version of a file, 0 for one that is empty or missing. Nothing is written.
 
     Raises:
-        StoreError: it is not a database of ours, or cannot be read.
+        StoreError: it is not a Stepwell database, or cannot be read.
     """
     if not file.exists() or file.stat().st_size == 0:
         return 0
@@ -121,8 +121,8 @@ def prepare(
     connection.execute("PRAGMA foreign_keys=OFF")  # a migration may have to rebuild a table
     try:
         backup = _to_newest(connection, file, migrations)
-        # What the schema took of the log is written over from here on, which costs less than to
-        # make the log longer; and the file by itself is a whole database.
+        # From here on the log is overwritten, which costs less than extending it; and the file
+        # alone is a complete database.
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
     finally:
         connection.execute("PRAGMA foreign_keys=ON")
@@ -171,7 +171,7 @@ def _make_views(connection: sqlite3.Connection) -> None:
 def _back_up(file: Path, found: int) -> Path:
     copy = file.with_name(f"{file.name}.v{found}.backup")
     with closing(reading(file)) as source, closing(sqlite3.connect(copy)) as target:
-        copy.chmod(file.stat().st_mode)  # whoever may not read the database may not read its copy
+        copy.chmod(file.stat().st_mode)  # the copy is no easier to read than the database
         source.backup(target)
     return copy
 
@@ -212,5 +212,5 @@ def _migrate(connection: sqlite3.Connection, steps: Sequence[Migration]) -> None
     engine.dispose(close=False)
     broken = connection.execute("PRAGMA foreign_key_check").fetchall()
     if broken:
-        raise StoreError(f"The migration would leave {len(broken)} rows without their owner.")
+        raise StoreError(f"The migration would leave {len(broken)} rows without their parent.")
     _make_views(connection)

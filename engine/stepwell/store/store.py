@@ -41,7 +41,7 @@ class Store(Database):
     Args:
         file: the SQLite file; it and its folder are made where they are missing.
         synchronous: SQLite's pragma of that name.
-        mask: what is replaced in every text before it is written.
+        mask: replaces secrets in everything that is written.
         upgrade: whether an older schema is brought to this version, after a copy.
 
     Raises:
@@ -110,7 +110,7 @@ class Store(Database):
         Args:
             number: the original's.
             at: which transition.
-            how: makes the first transition, of the original as it was and its calls' fate since.
+            how: makes the first transition from the past original and its calls' later outcomes.
 
         Raises:
             UnknownTransition: the original has none of that number.
@@ -162,11 +162,11 @@ class Store(Database):
 
         Args:
             number: the run's.
-            how: makes the change, or None where there is nothing to do.
-            tries: somebody else may change the run between our reading and our writing it.
+            how: makes the change, or returns None if there is nothing to do.
+            tries: how often to start again if another process changes the run in between.
 
         Returns:
-            what was recorded; None where there was nothing to change.
+            what was recorded; None if there was nothing to change.
 
         Raises:
             LeaseLost: it changed at every try; nothing was written.
@@ -235,7 +235,7 @@ class Store(Database):
         return self.write(lambda cursor: claim.release(cursor, owner, number, fence))
 
     def request_cancel(self, number: int, by: str) -> bool:
-        """Ask the driver of a run to end it. False if nobody drives it."""
+        """Ask the driver of a run to end it. False if no process drives it."""
         asked = self.mask.text(by)
         return self.write(lambda cursor: claim.request_cancel(cursor, number, asked))
 
@@ -248,7 +248,7 @@ class Store(Database):
         text: str | None = None,
         amounts: Mapping[str, Any] | None = None,
     ) -> int:
-        """Put something into a run's inbox; the run itself is left to whoever drives it.
+        """Put an entry into a run's inbox; the process that drives the run delivers it.
 
         Returns:
             the entry's number.
@@ -266,12 +266,12 @@ class Store(Database):
             return inbox.waiting(connection.exec_driver_sql, number)
 
     def sleeping(self, workflows: Collection[str], talking: Collection[str]) -> list[int]:
-        """Runs that have ended and may go on with what was sent to them; see `inbox.sleeping`."""
+        """Ended runs that a waiting inbox entry lets continue; see `inbox.sleeping`."""
         with self.reading() as connection:
             return inbox.sleeping(connection, workflows, talking)
 
     def keep_late(self, number: int, call: int, outcome: Envelope) -> None:
-        """Keep what a call came to after it was given up, as evidence."""
+        """Keep the late outcome of an abandoned call as evidence."""
         kept = self.mask.value(outcome)
         self.write(lambda cursor: claim.keep_late(cursor, number, call, kept))
 
@@ -281,7 +281,7 @@ class Store(Database):
             return claim.owned(connection, number)
 
     def today(self, run: RunRow, now: datetime) -> Today:
-        """What the other runs of its workflow came to in the present day (UTC)."""
+        """What its workflow's runs have used today (UTC)."""
         with self.reading() as connection:
             return today.today(connection, run, now)
 

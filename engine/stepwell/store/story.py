@@ -1,4 +1,4 @@
-"""What one run came to, read off its transitions and calls up to its end."""
+"""Totals of one ended run, computed from its transitions and calls."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from sqlalchemy import Connection, text
 from stepwell.machine import LIVE
 
 _LIVE = ", ".join(f"'{state}'" for state in LIVE)
-# A process that was stopped has made no error.
+# Stopping a process is not an error.
 _STORY = text(f"""
     SELECT
         (SELECT substr(text, 1, :longest) FROM message WHERE run = :run AND number = 1) AS query,
@@ -33,7 +33,7 @@ LONGEST = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """What became of a run.
+    """Totals of a run.
 
     Attributes:
         query: the beginning of its input.

@@ -45,7 +45,7 @@ def owner_of(row: Row) -> Owner | None:
 
 
 def _steps(line: Row, in_between: Sequence[Row]) -> dict[int, str]:
-    """What each transition that touched a call made of it; a later status hides an earlier one."""
+    """The status that each transition gave a call; a later status hides an earlier one."""
     made = [
         (line["requested_seq"], CallStatus.WAITING.value),
         (line["started_seq"], CallStatus.RUNNING.value),

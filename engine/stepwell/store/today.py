@@ -1,4 +1,4 @@
-"""What the runs of a workflow came to today, for limits that hold for a day."""
+"""What a workflow's runs have used today, for its daily limits."""
 
 from datetime import datetime, timedelta
 
@@ -8,7 +8,7 @@ from stepwell.state.circumstances import Today
 from stepwell.state.records import RunRow
 from stepwell.store.types import Picodollars, milliseconds
 
-# Reserved is what calls under way may still cost. A call whose price is not known counts as such.
+# Calls in progress reserve their possible cost. A call with an unknown price makes the sum unknown.
 _TODAY = text("""
     SELECT
         (SELECT count(*) FROM run
@@ -25,7 +25,7 @@ _TODAY = text("""
 
 
 def today(connection: Connection, run: RunRow, now: datetime) -> Today:
-    """What all other runs of this run's workflow came to in the present day (UTC), and itself."""
+    """What this run and the others of its workflow have used today (UTC)."""
     midnight = now - timedelta(
         hours=now.hour, minutes=now.minute, seconds=now.second, microseconds=now.microsecond
     )

@@ -45,17 +45,17 @@ class ShownMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextView:
-    """What the model is shown of a run, after one of its transitions.
+    """The context that a run's model is shown after one of the run's transitions.
 
     Attributes:
-        model: who is asked; of a summary, who writes it. None for the setting STEPWELL_MODEL.
-        redefined: whether the workflow was another one then: instructions and tools are today's.
+        model: the model that is asked or writes the summary. None for STEPWELL_MODEL.
+        redefined: whether the workflow has changed since; its current form is shown.
         overhead: estimated tokens of the instructions and the tools.
-        estimate: tokens of everything, counted by its characters alone: rather too many.
-        reported: tokens that the provider itself counted last, of what was shown then and the
-            reply to it; None where it has not, or where what it counted is shown no more.
-        tokens: what decides when to summarise: as reported, and estimated since then.
-        window: how many the model takes, None where that is not known.
+        estimate: tokens of everything, estimated from its characters; usually too high.
+        reported: the provider's last token count, for the request and its reply. None if there is
+            none, or if that request is no longer shown.
+        tokens: the count that decides when to summarise: `reported`, plus an estimate of the rest.
+        window: the size of the model's window; None if unknown.
     """
 
     run: str
@@ -111,7 +111,7 @@ def context(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> Con
 
 
 def _would_be(workflow: Workflow, snapshot: Snapshot) -> Request:
-    """What stands, where no model call follows now; a pipeline's model sees nothing of it."""
+    """The present transcript if no model call follows. A pipeline's model sees none of it."""
     shown: list[Message] = snapshot.transcript if workflow.takes_messages else []
     return Request(workflow.instructions, shown, workflow.definitions)
 

@@ -63,7 +63,7 @@ class CallView:
         arguments: what the model asked for; `edited_arguments` is what a person put in its place.
         outcome: the envelope that the model reads, or None while there is none.
         full_result: the uncut result, where the outcome holds a cut one.
-        late_outcome: what it came to after it was no longer waited for: evidence, no more.
+        late_outcome: the outcome that arrived after the call was abandoned; evidence only.
         ms: how long it ran, in milliseconds.
     """
 
@@ -176,7 +176,7 @@ class PointView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxView:
-    """What somebody sent to a run.
+    """A message or raise sent to a run.
 
     Attributes:
         kind: "message", or "top_up": a raise of its limits.
@@ -203,7 +203,7 @@ class Run:
         digest: of the workflow's definition that the last step was taken with.
         owner: the process that drives it, as "host:pid".
         stuck: whether that process is gone or silent: the next resume or worker takes over.
-        not_before: nobody goes on earlier: a retry's wait, or when a question expires.
+        not_before: the run does not continue earlier: a retry's wait, or when a question expires.
         seq: the number of its last transition.
         forked_from: the run that it began as a part of.
     """
@@ -311,7 +311,7 @@ class TranscriptDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDiff:
-    """What differs between two runs, or between one and itself at an earlier time; no more."""
+    """The differences between two runs, or between a run and its own past. Nothing else."""
 
     left: PointView
     right: PointView

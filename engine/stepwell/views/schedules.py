@@ -1,4 +1,4 @@
-"""What people and programs are shown of schedules, with the names that the JSON has."""
+"""Schedules as people and programs see them, with the names of the JSON."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,14 +6,14 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OccurrenceView:
-    """One due time of a schedule, and what became of it.
+    """One due time of a schedule and its result.
 
     Attributes:
         schedule: the schedule's name.
-        until: if given, it stands for all due times from `due` up to this one.
+        until: if given, the entry covers all due times from `due` to this one.
         status: "ran", "queued", "skipped", "missed" or "failed" (no run could be started).
-        reason: why there is no run.
-        run, state: the run that it started, and how far that has come.
+        reason: why no run was started.
+        run, state: the run that it started, and the run's state.
         at: when that was decided.
         by: the person who triggered it.
     """
@@ -36,10 +36,10 @@ class ScheduleView:
     Attributes:
         declared: whether it comes from the code of an application.
         status: "active", "paused", "broken" (it cannot be fired here), "orphaned" (it was declared
-            in code and is no more) or "ended" (nothing is due any more).
+            in code, but no longer is) or "ended" (nothing more is due).
         reason: why it is paused, broken or orphaned, and what to do.
         next_due: the next due time; `fire_at` has the jitter added to it.
-        last: the last due time that anything became of.
+        last: the last recorded due time.
     """
 
     name: str
@@ -69,11 +69,11 @@ class ScheduleView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleDetail(ScheduleView):
-    """One schedule with what comes and what was.
+    """One schedule with its next and past due times.
 
     Attributes:
         upcoming: the next five due times; the first may be overdue.
-        occurrences: the last twenty due times that anything became of, the newest first.
+        occurrences: the last twenty recorded due times, newest first.
     """
 
     upcoming: tuple[datetime, ...]

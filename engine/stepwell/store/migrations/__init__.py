@@ -1,19 +1,19 @@
-"""How an older database becomes a newer one: a list of small functions, run in order.
+"""Upgrades an older database: a list of small functions, run in order.
 
-`MIGRATIONS[n]` takes version n + 1 to version n + 2 with Alembic's operations; a fresh database is
-made at the newest version from the tables, and a test holds the two against each other.
+`MIGRATIONS[n]` takes version n + 1 to version n + 2 with Alembic's operations; a new database
+is created from the tables at the newest version, and a test compares the two.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-# Alembic's `Operations`; not imported here, for it is slow to import and seldom needed.
+# Alembic's `Operations`; not imported here, because it is slow to import and rarely needed.
 Migration = Callable[[Any], None]
 
 
 def _version_2(operations: Any) -> None:
     """History and forks, more limits and summaries, the inbox, schedules."""
-    # not imported with this module: they bring Alembic
+    # imported here because they bring Alembic
     from stepwell.store.migrations import history, inbox, limits, schedules
 
     for feature in (history, limits, inbox, schedules):

@@ -1,9 +1,9 @@
-"""Version 2: what a run was at any of its transitions, and runs that were forked from others."""
+"""Version 2: runs at any of their transitions, and forked runs."""
 
 import sqlalchemy as sa
 from alembic.operations import Operations
 
-# As far as older rows tell it: a failed or lost model call has no usage, but counts as a turn.
+# Estimated from older rows: a failed or lost model call has no usage, but counts as a turn.
 _TURNS = """
     UPDATE transition SET turns = (
         SELECT count(*) FROM transition AS past
@@ -24,7 +24,7 @@ _SETS = """
             'max_tool_calls', max_tool_calls)
         FROM run WHERE run.number = transition.run)
     WHERE seq = 1"""
-# Each time that a call which had started was looked into, doubted, decided about, started again.
+# Each time a started call was reconciled, doubted, decided on or started again.
 _VERSIONS = """
     INSERT OR IGNORE INTO call_version (run, call, seq, status, reconciled_seq, fence)
     SELECT run, number, reconciled_seq, 'in_doubt', reconciled_seq, fence FROM call
@@ -43,7 +43,7 @@ _RESTARTED = "UPDATE call_version SET restarted_seq = seq WHERE status = 'runnin
 
 
 def upgrade(operations: Operations) -> None:
-    """Add the columns and the table, and fill them as far as older rows tell."""
+    """Add the columns and the table, and fill them from older rows as far as possible."""
     operations.add_column("run", sa.Column("forked_run", sa.Integer))
     operations.add_column("run", sa.Column("forked_seq", sa.Integer))
     operations.create_index(

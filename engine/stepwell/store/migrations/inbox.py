@@ -1,4 +1,4 @@
-"""What is sent to a run has a table."""
+"""Version 2: a table for messages and raises sent to runs."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 
 def upgrade(operations: Any) -> None:
-    """The table as it was when it came."""
+    """Add the table as version 2 defined it."""
     operations.create_table(
         "inbox",
         sa.Column("run", sa.Integer, sa.ForeignKey("run.number"), primary_key=True),

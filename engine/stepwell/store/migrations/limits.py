@@ -1,4 +1,4 @@
-"""Limits of tokens, cost and time; summaries."""
+"""Version 2: limits of tokens, cost and time; summaries."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _COUNTS = ("active_ms", "reserved_tokens", "reserved_cost", "overflow_at")
 
 
 def upgrade(operations: Any) -> None:
-    """Columns alone: no run of before has such a limit, or a summary."""
+    """Add columns only: older runs have no such limits and no summaries."""
     for name in _RUN:
         operations.add_column("run", sa.Column(name, _TYPES.get(name, sa.Integer)))
     for name in _COUNTS:
