@@ -255,7 +255,7 @@ def test_only_fields_that_must_be_structures_are_decoded() -> None:
     ours = parameters(items=list[Item], text=str, either=str | list[int], maybe=list[int] | None)
     sent = {"items": '[{"n":1}]', "text": "[1,2,3]", "either": "[1]", "maybe": "[1]"}
     assert ours.normalise(sent) == {
-        "items": [{"n": 1}], "text": "[1,2,3]", "either": "[1]", "maybe": [1],
+        "items": [{"n": 1, "note": None}], "text": "[1,2,3]", "either": "[1]", "maybe": [1],
     }  # fmt: skip
     assert ours.validate(sent)["items"] == [Item(n=1)]
     assert ours.normalise({"text": "42", "maybe": "null"}) == {"text": "42", "maybe": "null"}
@@ -268,7 +268,9 @@ def test_nested_fields_are_decoded_too_once() -> None:
 
     ours = parameters(outer=Outer)
     sent = {"outer": {"inner": '{"n":1}', "names": '{"a":"[1]"}'}}
-    assert ours.normalise(sent) == {"outer": {"inner": {"n": 1}, "names": {"a": [1]}}}
+    assert ours.normalise(sent) == {
+        "outer": {"inner": {"n": 1, "note": None}, "names": {"a": [1]}}
+    }
     twice = {"outer": {"inner": json.dumps(json.dumps({"n": 1})), "names": {}}}
     assert ours.normalise(twice) == twice
     assert "outer.inner" in refused(ours.validate, twice).message

@@ -81,6 +81,8 @@ def decide_approval(
         )
     call = snapshot.batch[question.call]
     answer = replace(answer, reason=clean(answer.reason))
+    if answer.verdict is Verdict.APPROVE:
+        _is_what_was_asked(snapshot, question, call)
     if question.kind is ApprovalKind.IN_DOUBT:
         decided = [_decide_doubt(snapshot, question, call, answer)]
     else:
@@ -152,6 +154,20 @@ def _decide(
         all_of_tool=answer.all_of_tool,
     )
     return [(approved, call), *(_siblings(snapshot, approved, call) if answer.all_of_tool else ())]
+
+
+def _is_what_was_asked(snapshot: Snapshot, question: Approval, call: Call) -> None:
+    """Refuse to approve a call whose row is not the one that the question showed.
+
+    Masked arguments differ from the digested ones, and never run.
+    """
+    if call.masked or question.digest == digest(call.tool, call.effective):
+        return
+    raise InvalidDecision(
+        f"Call {call.tool} of run {snapshot.run.id} was changed in the database after the question "
+        "was asked. Nothing was approved.",
+        f"Deny it, and find out what wrote to the file: `stepwell show {snapshot.run.id}`.",
+    )
 
 
 def _siblings(

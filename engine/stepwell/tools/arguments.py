@@ -157,6 +157,7 @@ class Parameters:
         )
         self._schema = schema_of(self._model)
         self._shape = Shape(self._schema)
+        self._has_defaults = '"default"' in dumps(self._schema)
         self._may_be_inexact = any(f'"{word}"' in dumps(self._schema) for word in INEXACT)
 
     @property
@@ -165,17 +166,18 @@ class Parameters:
         return deepcopy(self._schema)
 
     def normalise(self, arguments: Any) -> dict[str, Any]:
-        """The arguments as they are stored, approved and run.
+        """The arguments as they are stored, approved and run, with the defaults that apply.
 
-        A value that must be an array or an object but arrived as JSON text is decoded; a value that
-        may be text never is.
+        A default is filled in here, once: what a person approves is what runs, even if the code
+        that runs it has another default. A value that must be an array or an object but arrived as
+        JSON text is decoded; a value that may be text never is.
 
         Raises:
             ArgumentsError: the arguments are no JSON object.
         """
         plain = parse(arguments)
         decoded: dict[str, Any] = _decoded(plain, self._shape)
-        return decoded
+        return _filled(decoded, self._shape) if self._has_defaults else decoded
 
     def validate(self, arguments: Any) -> dict[str, Any]:
         """The Python value of every parameter, defaults included.
@@ -237,6 +239,16 @@ def _decoded(value: Any, shape: Shape) -> Any:
             _decoded(item, shape.child(index)) if _may_hold_more(item) else item
             for index, item in enumerate(value)
         ]
+    return value
+
+
+def _filled(value: Any, shape: Shape) -> Any:
+    """`value` with the default of every parameter and field that it leaves out."""
+    if isinstance(value, dict):
+        given = {key: _filled(item, shape.child(key)) for key, item in value.items()}
+        return given | {k: deepcopy(v) for k, v in shape.defaults.items() if k not in given}
+    if isinstance(value, list):
+        return [_filled(item, shape.child(index)) for index, item in enumerate(value)]
     return value
 
 

@@ -116,6 +116,21 @@ class Shape:
         )
 
     @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The defaults of an object's names. None where it is one of several kinds of objects.
+
+        A default that its own type refuses is left to the function that has it.
+        """
+        objects = [one for one in self.alternatives if "properties" in one]
+        if len(objects) != 1:
+            return {}
+        return {
+            name: schema["default"]
+            for name, schema in objects[0]["properties"].items()
+            if "default" in schema and kind(schema["default"]) in self.child(name).kinds
+        }
+
+    @cached_property
     def choices(self) -> list[Any]:
         """The values that are listed one by one."""
         return [choice for one in self.alternatives for choice in _choices(one) or ()]
