@@ -70,6 +70,20 @@ class CallStatus(StrEnum):
         return self not in {CallStatus.WAITING, CallStatus.RUNNING, CallStatus.IN_DOUBT}
 
 
+class Recovery(StrEnum):
+    """How a call whose outcome was lost is recovered, by its tool's declaration; careful first."""
+
+    ASK = "ask"
+    RECONCILE = "reconcile"
+    REPEAT = "repeat"
+
+
+def more_careful(*declared: Recovery | None) -> Recovery:
+    """The most careful of what is known; nothing known means that a person is asked."""
+    known = {one for one in declared if one is not None}
+    return next((one for one in Recovery if one in known), Recovery.ASK)
+
+
 # (trigger, sources, destination); None as destination means: the state stays.
 TRANSITIONS: tuple[tuple[Trigger, tuple[State, ...], State | None], ...] = (
     (Trigger.REQUEST_TOOLS, (State.AWAITING_MODEL,), State.DISPATCHING),

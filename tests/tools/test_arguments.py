@@ -268,9 +268,7 @@ def test_nested_fields_are_decoded_too_once() -> None:
 
     ours = parameters(outer=Outer)
     sent = {"outer": {"inner": '{"n":1}', "names": '{"a":"[1]"}'}}
-    assert ours.normalise(sent) == {
-        "outer": {"inner": {"n": 1, "note": None}, "names": {"a": [1]}}
-    }
+    assert ours.normalise(sent) == {"outer": {"inner": {"n": 1, "note": None}, "names": {"a": [1]}}}
     twice = {"outer": {"inner": json.dumps(json.dumps({"n": 1})), "names": {}}}
     assert ours.normalise(twice) == twice
     assert "outer.inner" in refused(ours.validate, twice).message

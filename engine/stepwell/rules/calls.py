@@ -6,7 +6,7 @@ from typing import Any
 
 from stepwell.envelope import Envelope, cut, failure, success
 from stepwell.errors import ArgumentsError
-from stepwell.machine import CallStatus, Trigger
+from stepwell.machine import CallStatus, Trigger, more_careful
 from stepwell.messages import ToolCall
 from stepwell.plain_json import clean, dumps
 from stepwell.rules.approval import digest
@@ -89,8 +89,11 @@ def _as_sent(arguments: Any) -> str:
     return str(clean(arguments if isinstance(arguments, str) else repr(arguments)))[:2000]
 
 
-def start(snapshot: Snapshot, calls: Iterable[Call]) -> list[Call]:
-    """These calls, marked by the coming transition as running under this driver's fence."""
+def start(workflow: Workflow, snapshot: Snapshot, calls: Iterable[Call]) -> list[Call]:
+    """These calls, marked by the coming transition as running under this driver's fence.
+
+    What their tools declare now is kept with them, in case their outcomes are lost.
+    """
     run = snapshot.run
     return [
         call._replace(
@@ -99,6 +102,7 @@ def start(snapshot: Snapshot, calls: Iterable[Call]) -> list[Call]:
             started_seq=call.started_seq or run.seq + 1,
             restarted_seq=run.seq + 1 if call.started_seq else None,
             reconciled_seq=None,
+            recovery=more_careful(call.recovery, workflow.toolbox[call.tool].recovery),
         )
         for call in calls
     ]
@@ -109,7 +113,10 @@ def fill(
 ) -> dict[int, Call]:
     """The calls that change when a batch's free slots are used: ended without running, started."""
     found = triage(workflow, snapshot, given, batch)
-    changed = [*found.closed, *start(snapshot, found.start[: found.free(workflow, given)])]
+    changed = [
+        *found.closed,
+        *start(workflow, snapshot, found.start[: found.free(workflow, given)]),
+    ]
     return {call.number: call for call in changed}
 
 
@@ -213,7 +220,7 @@ def reconciled(
         return change(snapshot, Trigger.CALL_FINISHED, given, rows=Rows(calls=[again]))
     if isinstance(finding, DidNotHappen):
         return change(
-            snapshot, Trigger.START_CALLS, given, rows=Rows(calls=start(snapshot, [call]))
+            snapshot, Trigger.START_CALLS, given, rows=Rows(calls=start(workflow, snapshot, [call]))
         )
     if isinstance(finding, NotKnown):
         seq = snapshot.run.seq + 1

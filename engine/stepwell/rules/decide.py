@@ -252,7 +252,7 @@ def _dispatching(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -
     if found.closed:
         return Record(settle(workflow, snapshot, given))
     if found.start and free > 0:
-        started = start(snapshot, found.start[:free])
+        started = start(workflow, snapshot, found.start[:free])
         return Record(change(snapshot, Trigger.START_CALLS, given, rows=Rows(calls=started)))
     if found.running:
         return RunCalls(tuple(found.running))

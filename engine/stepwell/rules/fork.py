@@ -186,6 +186,7 @@ def _not_begun(call: Call) -> Call:
         reconciled_seq=None,
         fence=None,
         ms=None,
+        recovery=None,
     )
 
 

@@ -43,6 +43,7 @@ _NOT_STARTED: Row = {
     "shortened_seq": None,
     "fence": None,
     "ms": None,
+    "recovery": None,
 }
 _VERSIONED = ("status", "restarted_seq", "reconciled_seq", "fence", "ms")
 _UNDECIDED: Row = {
@@ -181,6 +182,7 @@ def _call(
     if started is not None and started <= seq:
         status = CallStatus.RUNNING.value
         past |= {"status": status, "started_seq": started, "fence": fences.get(started)}
+        past["recovery"] = row["recovery"]
     if version is not None:
         past |= {name: version[name] for name in _VERSIONED}
     return past

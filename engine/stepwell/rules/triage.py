@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from stepwell.envelope import Envelope, failure
 from stepwell.errors import ArgumentsError
-from stepwell.machine import CallStatus
+from stepwell.machine import CallStatus, Recovery, more_careful
 from stepwell.rules.approval import digest
 from stepwell.rules.change import end
 from stepwell.state.circumstances import Circumstances
@@ -75,11 +75,13 @@ def triage(
 
 def _sort_lost(workflow: Workflow, snapshot: Snapshot, call: Call, found: Triage) -> None:
     tool = workflow.toolbox.get(call.tool)
+    # The code may have changed since the call began: the more careful declaration counts.
+    recovery = Recovery.ASK if tool is None else more_careful(call.recovery, tool.recovery)
     if tool is not None and tool.read_only and call.masked:
         found.closed.append(end(call, CallStatus.ERROR, _MASKED, snapshot.run.seq + 1))
-    elif tool is not None and tool.safe_to_repeat and not call.masked:
+    elif recovery is Recovery.REPEAT and not call.masked:
         found.start.append(call)
-    elif tool is not None and tool.reconcile is not None and call.reconciled_seq is None:
+    elif recovery is Recovery.RECONCILE and call.reconciled_seq is None:
         found.reconcile.append(call)
     else:
         found.doubt.append(call)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TypedDict
 
 from stepwell.envelope import Envelope
-from stepwell.machine import CallStatus, State
+from stepwell.machine import CallStatus, Recovery, State
 from stepwell.messages import Usage
 
 
@@ -219,6 +219,7 @@ class Call(NamedTuple):
         started_seq: the transition that first started it.
         reconciled_seq: the one that recorded that its tool could not find out what became of it.
         restarted_seq: the last one that started it again, after its outcome was lost.
+        recovery: what its tool declared, when the call began, for an outcome that is lost.
         masked: these arguments are not whole, for they held a secret: they must not run.
     """
 
@@ -237,6 +238,7 @@ class Call(NamedTuple):
     finished_seq: int | None = None
     fence: int | None = None
     ms: int | None = None
+    recovery: Recovery | None = None
     masked: bool = False
 
     def is_marked_by(self, fence: int, seq: int) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Table
 
-from stepwell.machine import CallStatus, State
+from stepwell.machine import CallStatus, Recovery, State
 from stepwell.rules.change import Change
 from stepwell.rules.history import Row
 from stepwell.state.inbox import InboxEntry, InboxKind
@@ -35,6 +35,7 @@ _WORDS = frozenset({"state", "approve", "role", "status", "kind"})
 _UNWRAP: dict[str, Callable[[Any], Any]] = {
     "error": lambda fault: fault and fault.as_json(),
     "masked": lambda is_masked: is_masked or None,
+    "recovery": lambda recovery: recovery and recovery.value,
 }
 
 
@@ -193,7 +194,12 @@ def stored_message(row: Row) -> StoredMessage:
 def stored_call(row: Row) -> Call:
     """A call as it is stored, without its uncut result."""
     columns: dict[str, Any] = {k: row[k] for k in Call._fields if k in row}
-    own = {"status": CallStatus(row["status"]), "masked": bool(row["masked"])}
+    recovery = row["recovery"]
+    own = {
+        "status": CallStatus(row["status"]),
+        "recovery": None if recovery is None else Recovery(recovery),
+        "masked": bool(row["masked"]),
+    }
     return Call(**columns | own)
 
 

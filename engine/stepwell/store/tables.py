@@ -158,6 +158,7 @@ class Call(SQLModel, table=True):
     fence: int | None = None
     ms: int | None = None
     late_outcome: Any = Field(default=None, sa_type=Json, nullable=True)
+    recovery: str | None = None
     masked: bool | None = None
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 from stepwell.errors import ToolDefinitionError
+from stepwell.machine import Recovery
 from stepwell.tools.arguments import Parameters
 from stepwell.tools.context import DidNotHappen, Finding, Happened, Notes, NotKnown, ToolContext
 from stepwell.tools.signature import NAME, NAME_RULE, Signature
@@ -70,6 +71,13 @@ class Tool:
     def safe_to_repeat(self) -> bool:
         """Whether a call whose outcome was lost may simply be made again."""
         return self.read_only or self.idempotent
+
+    @property
+    def recovery(self) -> Recovery:
+        """What may be done about a call whose outcome was lost."""
+        if self.safe_to_repeat:
+            return Recovery.REPEAT
+        return Recovery.ASK if self.reconcile is None else Recovery.RECONCILE
 
     def needs_approval(self, arguments: Mapping[str, Any]) -> bool:
         """Whether a person must be asked first. In any doubt: yes."""

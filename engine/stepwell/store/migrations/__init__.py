@@ -21,10 +21,11 @@ def _version_2(operations: Any) -> None:
 
 
 def _version_3(operations: Any) -> None:
-    """Indexes for runs by state and by workflow."""
-    from stepwell.store.migrations import queries  # not imported with this module: brings Alembic
+    """Indexes for runs by state and by workflow, and what a call's tool declared when it began."""
+    # not imported with this module: they bring Alembic
+    from stepwell.store.migrations import declarations, queries
 
-    for feature in (queries,):
+    for feature in (queries, declarations):
         feature.upgrade(operations)
 
 
