@@ -1,4 +1,4 @@
-"""Draws docs/img/demo.svg: what `make demo` really prints, in a terminal.
+"""Draws docs/img/demo.svg: the real output of `make demo` in a terminal.
 
     python docs/picture.py
 
@@ -62,7 +62,7 @@ SVG = """\
 
 
 def record() -> str:
-    """What the demo prints in a terminal, with its colours."""
+    """The output of the demo in a terminal, with its colours."""
     os.environ |= {"COLUMNS": str(COLUMNS), "LINES": "50", "TERM": "xterm-256color"}
     os.environ.pop("NO_COLOR", None)
     printed = bytearray()
@@ -79,7 +79,8 @@ def record() -> str:
 
 
 def shorten(text: str) -> str:
-    """Without the list of open questions, which `resume` has shown already."""
+    """Without this machine's path, and without the open questions, which `resume` has shown."""
+    text = re.sub(r"/\S*/(?=runs\.db)", "…/", text)
     return re.sub(
         r"[^\n]*\$ stepwell approvals.*?(?=[^\n]*\$ stepwell approve )", "", text, flags=re.DOTALL
     )
