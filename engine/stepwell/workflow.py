@@ -66,6 +66,11 @@ def _usd(name: str, amount: Any) -> Decimal | None:
     return exact
 
 
+# Of a digest: the parts of a definition in their order, the digits of the whole and of each part.
+PARTS = ("instructions", "tools", "model")
+DIGEST = 8
+PART = 4
+
 SUMMARISE = """\
 You are given the conversation of an agent at work. It is about to be shortened: your summary takes
 the place of what you are given, and the agent goes on from it. Write down, in the conversation's
@@ -210,13 +215,26 @@ class Workflow:
 
     @cached_property
     def digest(self) -> str:
-        """Changes with the instructions, the tools and the model; 8 hexadecimal digits."""
+        """Changes with the instructions, the tools and the model: 8 digits, 4 for each part."""
         told = {
             "instructions": self.instructions,
             "model": model_name(self.model),
             "tools": self.definitions,
         }
-        return hashlib.sha256(canonical(told).encode()).hexdigest()[:8]
+        parts = "".join(_hash(told[part])[:PART] for part in PARTS)
+        return f"{_hash(told)[:DIGEST]}-{parts}"
+
+    def changed_since(self, digest: str | None) -> tuple[str, ...]:
+        """The parts of the definition that differ from those of an earlier digest.
+
+        All of them if an older release made it without the parts; none if it is None.
+        """
+        if digest is None or digest[:DIGEST] == self.digest[:DIGEST]:
+            return ()
+        then, now = digest[DIGEST + 1 :], self.digest[DIGEST + 1 :]
+        pieces = [slice(place, place + PART) for place in range(0, len(now), PART)]
+        changed = [part for part, at in zip(PARTS, pieces, strict=True) if then[at] != now[at]]
+        return tuple(changed) or PARTS
 
     def describe(self) -> dict[str, Any]:
         """The workflow as `stepwell workflows --json` shows it."""
@@ -230,6 +248,10 @@ class Workflow:
             "max_tool_calls": self.limits.max_tool_calls,
             "always_ask": list(self.approvals.always),
         }
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
 def model_name(model: str | Provider | None) -> str | None:

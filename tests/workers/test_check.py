@@ -54,7 +54,7 @@ def test_the_same_code_changes_nothing(opened: Opened, parked: str) -> None:
     assert differences(opened([agent(wire)])) == {}
 
 
-OTHERS = "Its instructions, tools or model are not those it was begun with."
+OTHERS = "Changed since its last step: tools."
 CHANGES = {
     "the workflow is gone": (
         [],
@@ -69,7 +69,10 @@ CHANGES = {
         [OTHERS, "Call 1 of wire (waiting): its arguments would be refused: "],
     ),
     "the tool has one argument more": ([agent(wire_with_fee)], [OTHERS]),
-    "the instructions are others": ([agent(wire, instructions="Be brief.")], [OTHERS]),
+    "the instructions are others": (
+        [agent(wire, instructions="Be brief.")],
+        ["Changed since its last step: instructions."],
+    ),
 }
 
 

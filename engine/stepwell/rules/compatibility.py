@@ -17,8 +17,9 @@ def differences(workflow: Workflow | None, snapshot: Snapshot) -> list[str]:
     if workflow is None:
         return [f"There is no workflow {run.workflow!r} any more: no worker would take it."]
     found = []
-    if run.digest is not None and run.digest != workflow.digest:
-        found.append("Its instructions, tools or model are not those it was begun with.")
+    changed = workflow.changed_since(run.digest)
+    if changed:
+        found.append(f"Changed since its last step: {', '.join(changed)}.")
     for call in snapshot.batch.values():
         if not call.status.final:
             found += _call_differences(workflow, call)

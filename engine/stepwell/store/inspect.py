@@ -102,10 +102,11 @@ CALLS = Prepared(
 _REDEFINED = Prepared(
     text("""
         SELECT seq FROM (
-            SELECT seq, digest, lag(digest) OVER (ORDER BY seq) AS before
+            SELECT seq, substr(digest, 1, 8) AS whole,
+                lag(substr(digest, 1, 8)) OVER (ORDER BY seq) AS before
             FROM transition WHERE run = :number
                 AND (SELECT min(digest) <> max(digest) FROM transition WHERE run = :number))
-        WHERE digest <> before""").columns(transition.c.seq)
+        WHERE whole <> before""").columns(transition.c.seq)
 )
 MESSAGES = Prepared(select(message).where(message.c.run == _NUMBER).order_by(message.c.number))
 _APPROVALS = (

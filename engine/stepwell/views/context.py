@@ -98,7 +98,7 @@ def context(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> Con
         at=run.seq,
         state=run.state.value,
         model=(asked.model if asked else None) or run.model or model_name(workflow.model),
-        redefined=run.digest not in {None, workflow.digest},
+        redefined=bool(workflow.changed_since(run.digest)),
         instructions=request.instructions,
         tools=tuple({name: tool[name] for name in tokens.TOLD} for tool in request.tools),
         messages=messages,
