@@ -1,5 +1,7 @@
 """A process notices that its database or log is not the one that others open, before it acts."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -93,3 +95,18 @@ def test_a_database_is_known_by_the_file_that_a_link_names(tmp_path: Path) -> No
         assert store.file == file
         assert Path(f"{file}-wal").exists()
         store.check_in_place()
+
+
+def test_locks_dropped_by_a_tool_that_opens_the_file_are_noticed(
+    begin: Callable[..., RunRow], file: Path
+) -> None:
+    """Closing any descriptor of a file drops this process's locks on it; see fcntl(2)."""
+    begin()
+    file.read_bytes()
+    code = "import sys; from pathlib import Path; from stepwell.store import Store\n"
+    code += "store = Store(Path(sys.argv[1])); store.worker(); store.close()"
+    subprocess.run([sys.executable, "-c", code, str(file)], check=True)
+    if Path(f"{file}-wal").exists():
+        pytest.skip("another process did not take itself for the last one")
+    with pytest.raises(DatabaseMoved, match="log of the database"):
+        begin()

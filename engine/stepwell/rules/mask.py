@@ -27,7 +27,7 @@ class Mask:
     """Finds secrets. Without patterns it changes nothing and costs nothing.
 
     Attributes:
-        patterns: what they match is secret.
+        patterns: their matches are secret.
         secrets: exact texts, the longest first; one of the patterns matches them.
     """
 
@@ -54,7 +54,7 @@ class Mask:
         return text
 
     def optional(self, text: str | None) -> str | None:
-        """`text`, for what may be missing."""
+        """`text`, or None for None."""
         return None if text is None else self.text(text)
 
     def key(self, key: str | None) -> str | None:

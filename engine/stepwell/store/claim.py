@@ -140,7 +140,7 @@ def claim(
 
 
 def release(cursor: sqlite3.Cursor, owner: int, number: int, fence: int) -> bool:
-    """Give a run back between two steps, for any worker to continue; nothing of it is lost.
+    """Give a run back between two steps, so that any worker can continue it.
 
     False if it is not this owner's any more, or has to be cancelled first.
     """

@@ -63,7 +63,7 @@ def restore(source: Path, file: Path) -> Path | None:
 
 @contextmanager
 def readable(file: Path) -> Iterator[tuple[Path, str]]:
-    """A file that this code can read, and what is special about it, if it is a temporary copy.
+    """A file that this code can read, and an explanation if it is a temporary copy.
 
     A database with an older schema is read from a copy with the newest one. One that cannot be
     written, such as on read-only media, is read from a copy because readers of a log need locks.

@@ -115,7 +115,7 @@ class Database:
         if _identity(self._name) != self._identity:
             raise DatabaseMoved(
                 f"The database {self.file} was moved away or replaced under this process.",
-                "Put it back, or start the process again; what it wrote went to the moved file.",
+                "Put it back, or start the process again. Its last writes went to the moved file.",
             )
         if self._log is not None and (self._log != self._log_files() or None in self._log):
             raise DatabaseMoved(

@@ -1,4 +1,4 @@
-"""Writing a fork: copies of another run's rows up to one transition, and what it begins with."""
+"""Writes a fork: copies of another run's rows up to one transition, and the fork's own start."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _COPIED: tuple[tuple[Table, str, dict[str, str]], ...] = (
     (approval, f"decided_seq <= :at AND {_OF_ENDED}", {"all_of_tool": "0"}),
     (note, "seq <= :at", {}),
 )
-# The original, what it was forked from, and all forks of any of them.
+# The original, the runs it was forked from, and all their forks.
 _FAMILY = """
     WITH RECURSIVE up(number, origin) AS (
         SELECT number, forked_run FROM run WHERE number = :old
@@ -77,7 +77,7 @@ _COPIES = [_copy(*one) for one in _COPIED]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A run with all that it is related to by forks, as they are now.
+    """A run and all runs related to it by forks.
 
     Attributes:
         fate: of the run's calls, in all of them.
@@ -99,7 +99,7 @@ def family(connection: Connection, number: int) -> Family:
 
 
 def fork(cursor: sqlite3.Cursor, change: Change, seen: Family) -> RunRow | LeaseLost:
-    """Write a fork and its first transition, or that its original or a relative has moved on.
+    """Write a fork and its first transition, or report that a related run has changed.
 
     Args:
         cursor: the writer's.

@@ -89,18 +89,18 @@ def snapshot(past: Rows) -> Snapshot:
 
 
 def _question(row: Row, call: Row) -> Row:
-    """A question with what it was about at that time."""
+    """A question with its call as it was at that time."""
     edited = call["edited"] is not None
     shown = call["edited"] if edited else call["arguments"]
     return {**row, "shown": shown, "edited": edited, "late_outcome": call["late_outcome"]}
 
 
 def _sent(one: InboxView, seq: int) -> InboxView:
-    """What was sent, taken or not as it was at that time."""
+    """An inbox entry, delivered or not as it was at that time."""
     later = one.delivered_seq is not None and one.delivered_seq > seq
     return replace(one, delivered_seq=None) if later else one
 
 
 def _differ(before: str | None, after: str | None) -> bool:
-    """As SQL has it: what is not known does not differ."""
+    """Compare as SQL does: an unknown value does not differ."""
     return before is not None and after is not None and before[:DIGEST] != after[:DIGEST]

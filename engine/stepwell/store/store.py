@@ -39,7 +39,7 @@ class Store(Database):
     """All reading and writing of one database, from any thread.
 
     Args:
-        file: the SQLite file; it and its folder are made where they are missing.
+        file: the SQLite file; it and its folder are created if they are missing.
         synchronous: SQLite's pragma of that name.
         mask: replaces secrets in everything that is written.
         upgrade: whether an older schema is brought to this version, after a copy.
@@ -158,7 +158,7 @@ class Store(Database):
     def revise(
         self, number: int, how: Callable[[Snapshot], Change | None], *, tries: int = TRIES
     ) -> Change | None:
-        """Change a run from outside, on what it is at that moment.
+        """Change a run from outside its driver, based on its present state.
 
         Args:
             number: the run's.
@@ -166,7 +166,7 @@ class Store(Database):
             tries: how often to start again if another process changes the run in between.
 
         Returns:
-            what was recorded; None if there was nothing to change.
+            the recorded change; None if there was nothing to change.
 
         Raises:
             LeaseLost: it changed at every try; nothing was written.

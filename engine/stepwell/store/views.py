@@ -1,4 +1,4 @@
-"""The views: what a person with an SQL prompt reads."""
+"""The SQL views that people read."""
 
 
 def _iso(column: str) -> str:

@@ -1,1 +1,1 @@
-"""What people and programs are shown of runs, schedules, contexts and differences."""
+"""Runs, schedules, contexts and differences as people and programs see them."""

@@ -1,4 +1,4 @@
-"""Pure: what the model is shown of a run, as people look at it."""
+"""Pure: the context that a run's model is shown, for people to read."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +14,7 @@ from stepwell.workflow import Workflow, model_name
 
 @dataclass(frozen=True, slots=True)
 class ShownCall:
-    """One call in a reply, as the model is shown it."""
+    """One call in a reply, as shown to the model."""
 
     id: str
     tool: str
@@ -23,7 +23,7 @@ class ShownCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownMessage:
-    """One message as the model is shown it.
+    """One message as shown to the model.
 
     Attributes:
         role: "user", "assistant", "tool", or "summary", which the model reads as the user's.

@@ -1,4 +1,4 @@
-"""Pure: what differs between two runs, or between one and itself at an earlier time."""
+"""Pure: the differences between two runs, or between a run and its own past."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
@@ -25,7 +25,7 @@ _OF_A_CALL = ("tool", "arguments", "edited_arguments", "status", "outcome")
 
 
 def diff(left: RunDetail, right: RunDetail) -> RunDiff:
-    """What differs. Calls of two runs are compared by their places, those of one run by identity.
+    """The differences. Calls of two runs are compared by place, calls of one run by identity.
 
     Args:
         left: a run, as it is or was.

@@ -1,4 +1,4 @@
-"""What people and programs are shown of runs: frozen, with the names that the JSON has."""
+"""Runs as people and programs see them: frozen, with the names of the JSON."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class LimitsView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedView:
-    """What a run has used.
+    """The usage of a run.
 
     Attributes:
         parallel_turns: those of the turns that asked for more than one call at once.
@@ -91,11 +91,11 @@ class ApprovalView:
     Attributes:
         workflow, input: of the run.
         kind: "approval" (may it run?) or "in_doubt" (did it happen?).
-        edited: whether a person has put other arguments in the place of the model's.
-        reasoning: what the model said when it asked for the call.
-        late_outcome: of a call in doubt: what it came to after it was no longer waited for; of an
-            inherited one, in the original.
-        inherited: whether the call was open where the run was forked from another.
+        edited: whether a person has edited the model's arguments.
+        reasoning: the model's words when it requested the call.
+        late_outcome: of a call in doubt: the outcome that arrived after it was abandoned. For an
+            inherited call, the outcome in the original run.
+        inherited: whether the call was open at the transition where the run was forked.
     """
 
     id: str
@@ -133,7 +133,7 @@ class TraceStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallStep:
-    """What one transition made of one call: `waiting`, `running`, or how it ended."""
+    """The status that a transition gave a call: `waiting`, `running` or a final one."""
 
     id: str
     tool: str
@@ -168,7 +168,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class PointView:
-    """A run at one of its transitions. Of a fork: the one of the original that it went on from."""
+    """A run at one of its transitions. For a fork: the original's transition it started from."""
 
     run: str
     at: int
@@ -254,7 +254,7 @@ class RunDetail(Run):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def trace(self) -> tuple[TraceStep, ...]:
-        """What its model thought, called and observed, step by step."""
+        """The model's reasoning, calls and observations, step by step."""
         return tuple(_trace(self))
 
 
@@ -284,7 +284,7 @@ def _trace(run: RunDetail) -> Iterator[TraceStep]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One word about a run that is not the same on both sides, such as `used.turns`."""
+    """One field of a run that differs, such as `used.turns`."""
 
     name: str
     left: Any
@@ -293,7 +293,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallDifference:
-    """One call that is not the same on both sides, or is there on one only."""
+    """One call that differs, or exists on one side only."""
 
     number: int
     left: CallView | None
@@ -302,7 +302,7 @@ class CallDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptDifference:
-    """How two transcripts differ: after so many common messages, what only one of them has."""
+    """The difference of two transcripts: the number of common messages, then each side's own."""
 
     common: int
     left: tuple[MessageView, ...]
