@@ -63,9 +63,11 @@ def test_poor_surroundings(project: Project, env: dict[str, str]) -> None:
 
 def test_input_in_any_encoding(project: Project) -> None:
     for env in ({"LANG": "en_US.UTF-8"}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "POSIX"}):
-        done = project.run("run", "hello", "-", stdin=b"caf\xe9 \x00 \xff\xfe", env=env)
+        done = project.run("run", "hello", "-", stdin="café \0".encode(), env=env)
         assert done.out == "Hello.\n"
-        assert project.last()["input"].startswith("caf")
+        assert project.last()["input"] == "café \u2400"
+        done = project.run("run", "hello", "-", stdin=b"caf\xe9 \x00 \xff\xfe", env=env, code=2)
+        assert "Standard input is not UTF-8" in done.err
 
 
 def test_closed_streams(project: Project) -> None:

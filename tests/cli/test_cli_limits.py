@@ -74,11 +74,11 @@ def test_a_model_that_cannot_be_reached_says_so_itself(project: Project) -> None
 
 @pytest.mark.parametrize("amount", ["nan", "inf", "-1", "much", "0,50", "1e99999999"])
 def test_wrong_amounts_start_and_change_nothing(project: Project, amount: str) -> None:
-    begun = project.run("run", "dear", "Hi.", f"--max-cost={amount}", code=1)
+    begun = project.run("run", "dear", "Hi.", f"--max-cost={amount}", code=2)
     assert "max_cost is" in begun.err
     assert project.run("runs", "--json").json == []
     dear(project, say("Done."), options=("--max-cost", "0.01"), code=4)
-    assert "max_cost is" in project.run("resume", "last", f"--max-cost={amount}", code=1).err
+    assert "max_cost is" in project.run("resume", "last", f"--max-cost={amount}", code=2).err
     assert project.last()["limits"]["max_cost"] == "0.01"
 
 

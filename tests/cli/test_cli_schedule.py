@@ -96,7 +96,7 @@ def test_a_worker_says_in_a_line_what_it_fired(schedule: Any, project: Project) 
 def test_wrong_settings_are_errors_that_say_what_would_be_right(
     schedule: Any, options: list[str], kind: str, hint: str
 ) -> None:
-    done = schedule("add", "s", "hello", "Hi.", *options, "--json", code=1)
+    done = schedule("add", "s", "hello", "Hi.", *options, "--json", code=2)
     assert done.error["type"] == kind
     assert hint in done.error["hint"]
     assert schedule("list", "--json").json == []
@@ -136,7 +136,7 @@ def test_text_that_would_move_the_terminal_is_escaped(schedule: Any) -> None:
     for done in (schedule("list"), schedule("show", "s")):
         assert "\x1b" not in done.out + done.err
         assert "\u202e" not in done.out + done.err
-    assert "no name" in schedule("add", "a\x1b", "hello", "Hi.", "--every", "1h", code=1).err
+    assert "no name" in schedule("add", "a\x1b", "hello", "Hi.", "--every", "1h", code=2).err
 
 
 def test_an_expression_is_explained_and_the_changes_of_clocks_are_marked(schedule: Any) -> None:
@@ -153,4 +153,4 @@ def test_an_expression_is_explained_and_the_changes_of_clocks_are_marked(schedul
     times = schedule("next", "@hourly", "--json").json["times"]
     assert len(times) == 10
     assert set(times[0]) == {"due", "local", "note"}
-    assert "bad hour" in schedule("next", "0 25 * * *", code=1).err
+    assert "bad hour" in schedule("next", "0 25 * * *", code=2).err

@@ -1,11 +1,10 @@
-"""The command `stepwell`: it parses, calls the engine, and shows."""
+"""The command `stepwell`: parse the command line, call the engine, show the result."""
 
 import json
 import logging
 import os
 import signal
 import sys
-import traceback
 from types import FrameType
 from typing import NoReturn
 
@@ -20,12 +19,8 @@ class Stopped(SystemExit):
     """A signal ends this process."""
 
 
-class InternalError(StepwellError):
-    """Something failed that nobody foresaw."""
-
-
 class _Log(logging.Handler):
-    """What is logged, a line each on stderr, safe to show."""
+    """Shows log records on stderr, one line each, with control characters escaped."""
 
     def emit(self, record: logging.LogRecord) -> None:
         from stepwell.cli.output import say
@@ -52,11 +47,16 @@ def main() -> NoReturn:
 
 
 def _run() -> int:
-    """The exit code. A closed pipe is none of our errors, whoever noticed it first."""
+    """The exit code. A closed pipe is not an error, wherever it was noticed."""
+    from typer.exceptions import TyperException
+
+    from stepwell.cli import failure
+
     try:
+        streams.read_arguments()
         from stepwell.cli.app import app
 
-        app()
+        return app(standalone_mode=False) or 0
     except BrokenPipeError:
         return 0
     except SystemExit as stopped:
@@ -65,13 +65,13 @@ def _run() -> int:
         return stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
     except StepwellError as error:
         _show(error)
-        return 1
+        return failure.exit_code(error)
+    except TyperException as error:
+        _show(failure.usage_error(error), failure.usage_line(error))
+        return error.exit_code
     except Exception as error:  # noqa: BLE001 - a traceback helps no user
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        what = f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
-        _show(InternalError(f"This should not have happened: {what}"))
+        _show(failure.unexpected(error))
         return 1
-    return 0
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:
@@ -81,18 +81,20 @@ def _stop(number: int, _frame: FrameType | None) -> None:
     raise Stopped(SIGNALLED + number)
 
 
-def _show(error: StepwellError) -> None:
+def _show(error: StepwellError, usage: str = "") -> None:
     from stepwell.cli.output import say
 
     if streams.json_wanted():
         body = {"type": error.type, "message": error.message, "hint": error.hint}
         say(json.dumps({"error": body}))
-    else:
-        say(f"Error: {error}", style="red")
+        return
+    if usage:
+        say(f"{usage}\n")
+    say(f"Error: {error}", style="red")
 
 
 def _finish(code: int) -> int:
-    """Write what is left, as long as somebody reads it."""
+    """Write the rest of the output, unless its reader has gone."""
     for stream in {streams.results(), sys.stdout, sys.stderr}:
         try:
             stream.flush()
@@ -100,6 +102,7 @@ def _finish(code: int) -> int:
             streams.forget(stream)
         except OSError as error:
             streams.forget(stream)
-            _show(StepwellError(f"The output cannot be written: {error.strerror}."))
+            if code != 1:  # else the error has been shown
+                _show(StepwellError(f"The output cannot be written: {error.strerror}."))
             code = code or 1
     return code

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from stepwell.cli.failure import WrongValue
 from stepwell.cli.options import (
     AppOption,
     ByOption,
@@ -15,7 +16,8 @@ from stepwell.cli.options import (
 )
 from stepwell.cli.output import one_line, say, write, write_json
 from stepwell.cli.session import engine
-from stepwell.errors import InvalidInput
+from stepwell.engine import Engine
+from stepwell.state.records import ApprovalKind
 from stepwell.views.runs import ApprovalView
 
 
@@ -46,22 +48,35 @@ def approve(
         options["result"] = json_value("--result", result)
     with engine(app, needs_workflows=edit is not None) as opened:
         decided = opened.approve(id, by=person(by), **options)
-    report_decision(decided, json=json)
+        report_decision(decided, editor(opened, decided), json=json)
 
 
-def report_decision(decided: ApprovalView, *, json: bool) -> None:
+def editor(opened: Engine, decided: ApprovalView) -> str | None:
+    """Who replaced the arguments of a call that a decision is about; None if they are the model's.
+
+    Arguments are edited with an approval; a question about the same call in doubt comes later.
+    """
+    if not decided.edited:
+        return None
+    about_it = [each for each in opened.get(decided.run).approvals if each.call == decided.call]
+    approved = [each.decided_by for each in about_it if each.kind == ApprovalKind.APPROVAL]
+    return approved[-1] if approved else decided.decided_by
+
+
+def report_decision(decided: ApprovalView, edited_by: str | None, *, json: bool) -> None:
     """Print a decision and the command that continues the run."""
     if json:
         write_json(decided)
         return
     arguments = one_line(json_module.dumps(decided.arguments, ensure_ascii=False))
-    edited = "edited and " if decided.edited else ""
+    both = edited_by == decided.decided_by
+    edited = f"edited by {edited_by}, " if edited_by and not both else "edited and " * both
     write(f"{decided.tool} {arguments}: {edited}{decided.status} by {decided.decided_by}.")
-    say(f"`stepwell resume {decided.run}` goes on.")
+    say(f"`stepwell resume {decided.run}` continues the run.")
 
 
 def _object(option: str, text: str) -> dict[str, Any]:
     value = json_value(option, text)
     if not isinstance(value, dict):
-        raise InvalidInput(f"{option} takes a JSON object.", "Such as '{\"a\": 1}'.")
+        raise WrongValue(f"{option} takes a JSON object.", "Such as '{\"a\": 1}'.")
     return value

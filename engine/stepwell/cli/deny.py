@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli.approve import report_decision
+from stepwell.cli.approve import editor, report_decision
 from stepwell.cli.options import (
     AppOption,
     ByOption,
@@ -28,4 +28,4 @@ def deny(
     """
     with engine(app) as opened:
         decided = opened.deny(id, by=person(by), reason=reason)
-    report_decision(decided, json=json)
+        report_decision(decided, editor(opened, decided), json=json)

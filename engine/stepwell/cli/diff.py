@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from stepwell.cli.failure import WrongValue
 from stepwell.cli.options import AppOption, JsonOption, RunArgument
 from stepwell.cli.output import console, one_line, say, write_json
 from stepwell.cli.session import engine
-from stepwell.errors import InvalidInput
 from stepwell.plain_json import dumps
 from stepwell.views.runs import CallDifference, CallView, MessageView, PointView, RunDiff
 
@@ -52,7 +52,7 @@ def diff(
 
 def _transition(text: str) -> int | None:
     if len(text) > LONGEST:
-        raise InvalidInput(f"No run has {text} transitions.")
+        raise WrongValue(f"No run has {text} transitions.")
     return int(text) if text else None
 
 

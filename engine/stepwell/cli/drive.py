@@ -35,6 +35,8 @@ def drive(
     try:
         if not quiet:
             say(f"Run {begun.id} ({begun.workflow})", style="bold")
+        if begun.owner and not begun.stuck and not quiet:
+            say(f"{begun.owner} drives this run; following it.", style="dim")
         ended = opened.resume(
             begun.id, model=model, by=by, on_transition=tell, on_text=hear, **raises or {}
         )

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from stepwell.cli.drive import drive, report
+from stepwell.cli.failure import WrongValue
 from stepwell.cli.options import (
     AppOption,
     JsonOption,
@@ -20,7 +21,6 @@ from stepwell.cli.options import (
 from stepwell.cli.output import say, write, write_json
 from stepwell.cli.progress import Progress
 from stepwell.cli.session import engine
-from stepwell.errors import InvalidInput
 
 
 def fork(
@@ -82,5 +82,5 @@ def fork(
 def _result(text: str) -> tuple[str, Any]:
     call, equals, value = text.partition("=")
     if not equals:
-        raise InvalidInput(f"--tool-result {text!r} names no result.", "Such as 3='{\"ok\": 1}'.")
+        raise WrongValue(f"--tool-result {text!r} names no result.", "Such as 3='{\"ok\": 1}'.")
     return call.strip(), json_value(f"--tool-result {call}", value)

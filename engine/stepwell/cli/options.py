@@ -6,8 +6,20 @@ from typing import Annotated, Any
 
 import typer
 
+from stepwell.cli.failure import WrongValue
 from stepwell.errors import InvalidInput
 from stepwell.plain_json import clean
+from stepwell.rules.allowances import amounts
+
+
+def _amount(text: str | None) -> str | None:
+    """A cost as it was written, if it is one."""
+    try:
+        amounts({"max_cost": text})
+    except InvalidInput as error:
+        raise WrongValue(error.message, error.hint) from error
+    return text
+
 
 AppOption = Annotated[
     str | None,
@@ -28,7 +40,7 @@ OneRun = Annotated[
 MaxTurns = Annotated[int | None, typer.Option(min=0, help="Model calls at most.")]
 MaxToolCalls = Annotated[int | None, typer.Option(min=0, help="Tool calls at most.")]
 MaxTokens = Annotated[int | None, typer.Option(min=0, help="Tokens read and written at most.")]
-MaxCost = Annotated[str | None, typer.Option(help="USD at most.", metavar="USD")]
+MaxCost = Annotated[str | None, typer.Option(help="USD at most.", metavar="USD", callback=_amount)]
 MaxSeconds = Annotated[
     int | None, typer.Option(min=0, help="Seconds at most; waiting for people is not counted.")
 ]
@@ -43,7 +55,8 @@ MoreTokens = Annotated[
     int, typer.Option("--max-tokens", min=0, metavar="+N", help="Raise the limit of tokens.")
 ]
 MoreCost = Annotated[
-    str, typer.Option("--max-cost", metavar="+USD", help="Raise the limit of cost.")
+    str,
+    typer.Option("--max-cost", metavar="+USD", help="Raise the limit of cost.", callback=_amount),
 ]
 MoreSeconds = Annotated[
     int, typer.Option("--max-seconds", min=0, metavar="+N", help="Raise the limit of time.")
@@ -60,12 +73,12 @@ def json_value(option: str, text: str) -> Any:
     """What an option was given as JSON.
 
     Raises:
-        InvalidInput: it is none.
+        WrongValue: it is none.
     """
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise InvalidInput(f"{option} is not JSON: {error}.", "Quote it: '{\"a\": 1}'.") from error
+        raise WrongValue(f"{option} is not JSON: {error}.", "Quote it: '{\"a\": 1}'.") from error
 
 
 def person(by: str | None) -> str:

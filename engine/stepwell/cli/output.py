@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Literal, TextIO
 
 from pydantic import TypeAdapter
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -35,9 +36,11 @@ COLOURS = {
     State.FAILED: "red",
     State.CANCELLED: "red",
 }
-# A column that has less room says nothing.
-NARROWEST = 6
-# A pipe has no width: nothing is folded or cut for it.
+# A column with less room is not readable.
+NARROWEST = 12
+# Columns that can be left out leave this much room for the one that wraps.
+WIDE_ENOUGH = 24
+# A pipe has no width: nothing is folded or left out for it.
 NO_TERMINAL_WIDTH = 1000
 # Joiners belong to emoji and to Persian; they move nothing on the screen.
 _JOINERS = {"\u200c", "\u200d"}
@@ -168,27 +171,45 @@ def turns_text(run: Run) -> str:
 def write_table(
     columns: Sequence[str], rows: Sequence[Sequence[str | Text]], cut: Collection[str]
 ) -> None:
-    """A plain table on stdout, one line a row, that reads well in a terminal and in a pipe.
+    """Print a plain table on stdout that reads well in a terminal of any width and in a pipe.
 
     Args:
-        columns: their names.
+        columns: their names; the last one is wrapped where the terminal is narrow.
         rows: their cells.
-        cut: columns that are cut, or left out, where the terminal is narrow, the last ones first;
-            the others stay whole, for they are copied.
+        cut: other columns that are left out where the terminal is narrow. The rest stay whole,
+            because people copy them. If they do not fit, every cell gets a line of its own.
     """
-    widest = [max(len(cell) for cell in cells) for cells in zip(columns, *rows, strict=True)]
-    whole = sum(widest[i] + 1 for i, name in enumerate(columns) if name not in cut)
-    left = console().width - whole
+    widths = [
+        max(cell_len(str(cell)) for cell in cells) for cells in zip(columns, *rows, strict=True)
+    ]
+    last = len(columns) - 1
+    shown = [i for i, name in enumerate(columns) if name not in cut and i != last]
+    left = console().width - sum(widths[i] + 1 for i in shown)
+    if left < min(NARROWEST, widths[last]):
+        _write_records(columns, rows)
+        return
+    for i in range(last):
+        if columns[i] in cut and left - widths[i] - 1 >= min(WIDE_ENOUGH, widths[last]):
+            shown.append(i)
+            left -= widths[i] + 1
     grid = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
-    shown = []
-    for place, name in enumerate(columns):
-        width = widest[place]
-        if name in cut:
-            width = min(width, left - 1)
-            left -= width + 1
-        if width >= min(NARROWEST, widest[place]):
-            shown.append(place)
-            grid.add_column(name, no_wrap=True, overflow="ellipsis", width=width)
+    places = [*sorted(shown), last]
+    for i in places:
+        width = min(widths[i], left) if i == last else widths[i]
+        grid.add_column(columns[i], no_wrap=i != last, overflow="fold", width=width)
     for row in rows:
-        grid.add_row(*(row[place] for place in shown))
+        grid.add_row(*(row[i] for i in places))
     console().print(grid)
+
+
+def _write_records(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
+    """A line for every cell, under the first cell of its row."""
+    for first, *others in rows:
+        console().print(first, soft_wrap=True)
+        grid = Table.grid(padding=(0, 1))
+        grid.add_column(no_wrap=True)
+        grid.add_column(overflow="fold")
+        for name, cell in zip(columns[1:], others, strict=True):
+            if len(cell):
+                grid.add_row(f"  {name}", cell)
+        console().print(grid)

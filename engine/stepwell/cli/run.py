@@ -1,11 +1,11 @@
 """`run`: start a run and drive it in this terminal."""
 
-import sys
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from stepwell.cli import streams
 from stepwell.cli.drive import drive, report
 from stepwell.cli.options import (
     AppOption,
@@ -63,7 +63,7 @@ def run(
     Progress goes to stderr, the answer alone to stdout.
     Exit code: 0 done, 3 awaiting approval, 4 capped, 5 failed, 6 cancelled, 7 still live.
     """
-    said = sys.stdin.read() if text == "-" else text
+    said = streams.read_input(text)
     asks = approve is None or approve is Approve.ASK
     policy = ApprovePolicy.PARK if asks else ApprovePolicy(str(approve))
     options: RunOptions = {

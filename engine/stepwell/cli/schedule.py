@@ -1,6 +1,5 @@
 """`schedule`: workflows that are started again and again."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -9,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from stepwell import clock
+from stepwell.cli import streams
 from stepwell.cli.options import AppOption, ByOption, JsonOption, person
 from stepwell.cli.output import say, write, write_json, write_table
 from stepwell.cli.schedule_text import local_time, write_list, write_schedule, write_upcoming
@@ -98,7 +98,7 @@ def add(
 
     One of --cron, --every and --at says when.
     """
-    said = sys.stdin.read() if text == "-" else text
+    said = streams.read_input(text)
     given = _given(
         cron=cron,
         every=every,
@@ -221,8 +221,10 @@ def next(  # noqa: A001 - the name that users know
     expression: Annotated[str, typer.Argument(help="A cron expression.", metavar="CRON")],
     tz: Annotated[str, typer.Option("--tz", help="Whose local time is meant.")] = "UTC",
     json: JsonOption = False,
+    app: AppOption = None,
 ) -> None:
-    """Explain CRON in words, and show the next ten times with the changes of clocks marked."""
+    """Explain CRON in words, and show the next ten times, with clock changes marked."""
+    del app  # no workflow is needed
     parsed = cron.parse(expression, zone(tz))
     due = list(islice(_times(parsed), SHOWN))
     notes = [

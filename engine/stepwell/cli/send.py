@@ -1,10 +1,10 @@
 """`send`: tells a run something."""
 
-import sys
 from typing import Annotated
 
 import typer
 
+from stepwell.cli import streams
 from stepwell.cli.options import AppOption, JsonOption, RunArgument, person
 from stepwell.cli.output import say, write, write_json
 from stepwell.cli.session import engine
@@ -26,7 +26,7 @@ def send(
     Only sends. A run that is done goes on with it as the same conversation, by `stepwell resume`
     or a worker; `stepwell show` says which transition took it.
     """
-    said = sys.stdin.read() if text == "-" else text
+    said = streams.read_input(text)
     with engine(app, needs_workflows=True) as opened:
         sent = opened.send(run, said, by=person(by))
         to = opened.get(sent.run)

@@ -1,9 +1,10 @@
 """The engine that a command works with, and the application's workflows."""
 
+import importlib
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -15,6 +16,10 @@ from stepwell.errors import ConfigurationError
 from stepwell.settings import Settings, load
 from stepwell.store import copies
 from stepwell.store.connections import database_file
+from stepwell.workflow import registered
+
+# Frames of these files say nothing about the application.
+_NOT_THEIRS = (str(Path(__file__).parents[1]), str(Path(importlib.__file__).parent), "<frozen")
 
 
 @contextmanager
@@ -68,7 +73,7 @@ def application(settings: Settings, app: str | None) -> ModuleType:
     if root not in sys.path:
         sys.path.insert(0, root)
     try:
-        return import_module(name)
+        module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise ConfigurationError(
@@ -76,14 +81,26 @@ def application(settings: Settings, app: str | None) -> ModuleType:
                 "Name the module that defines your workflows: --app, STEPWELL_APP, or "
                 '[tool.stepwell] app = "..." in pyproject.toml.',
             ) from error
-        raise ConfigurationError(
-            f"The application {name!r} cannot be imported: {error}."
-        ) from error
+        raise _cannot_be_imported(name, error) from error
     except ConfigurationError:
         raise
     except (Exception, SystemExit) as error:
         if isinstance(error, Stopped):
             raise
-        raise ConfigurationError(
-            f"The application {name!r} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
+        raise _cannot_be_imported(name, error) from error
+    if not registered(module):
+        file = getattr(module, "__file__", None) or root
+        notice(f"The module {name!r} ({file}) defines no workflow: no Agent and no Pipeline.")
+    return module
+
+
+def _cannot_be_imported(name: str, error: BaseException) -> ConfigurationError:
+    """The error, with the last line of the application's own code that led to it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [(f.filename, f.lineno) for f in frames if not f.filename.startswith(_NOT_THEIRS)]
+    what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError) and error.filename:
+        places.append((error.filename, error.lineno))
+        what = f"{type(error).__name__}: {error.msg}"
+    where = f" ({places[-1][0]}, line {places[-1][1]})" if places else ""
+    return ConfigurationError(f"The application {name!r} cannot be imported: {what}{where}.")
