@@ -256,6 +256,15 @@ def test_a_secret_across_a_cut_is_masked_before_the_cut(file: Path) -> None:
     assert f"{MASKED}… [" in error.outcome["error"]["message"]
 
 
+def test_a_made_up_name_of_a_tool_is_masked(file: Path) -> None:
+    replies = [Reply(calls=[(f"say_{KEY}", {})]), Reply("Done.")]
+    with opened(file, *replies, tools=Shop().tools, settings=settings()) as engine:
+        run = engine.run("w", "Go.")
+    assert [call.tool for call in run.calls] == [f"say_{MASKED}"]
+    assert run.state == "done"
+    assert KEY.encode() not in bytes_of(file)
+
+
 def test_a_run_is_found_by_its_masked_key(file: Path) -> None:
     with opened(file, Reply("x"), Reply("y"), settings=settings()) as engine:
         first = engine.run("w", "Go.", key=f"order {CARD}")

@@ -128,7 +128,9 @@ class Mask:
         outcome = self.value(call.outcome)
         if call.outcome is not None and full != call.full_result:
             outcome = self._cut_again(call.outcome, outcome, str(full))
+        is_unknown = call.status.final and call.started_seq is None  # a name the model made up
         return call._replace(
+            tool=self.text(call.tool) if is_unknown else call.tool,
             arguments=self.value(call.arguments),
             edited=self.value(call.edited),
             outcome=outcome,
