@@ -152,6 +152,7 @@ def fixed(store: Store, begin: Callable[..., RunRow], file: Path) -> Iterator[Pa
 LOOK = """
 import os, sys, tempfile
 from pathlib import Path
+from stepwell.errors import StoreError
 from stepwell.machine import LIVE
 from stepwell.store import copies, Store, check
 with tempfile.TemporaryDirectory() as folder:  # imports what another user may not read
@@ -166,6 +167,10 @@ with copies.readable(Path(sys.argv[1])) as (shown, told):
     store = Store(shown)
     print(store.numbers(LIVE))
     store.close()
+try:
+    Store(Path(sys.argv[1]))
+except StoreError as error:
+    print(error.hint)
 """
 
 
@@ -182,7 +187,9 @@ def test_a_database_that_cannot_be_written_can_be_read(fixed: Path, *, has_log: 
     environment = {**os.environ, "TMPDIR": "/tmp"}  # noqa: S108 - one that any user may write
     command = [sys.executable, "-c", LOOK, str(fixed)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert ended.stdout.splitlines()[1:] == ["[]", "[1]"], ended.stderr
+    told = ended.stdout.splitlines()
+    assert told[1:3] == ["[]", "[1]"], ended.stderr
+    assert has_log or "to continue its runs, copy it" in told[3]
     assert f"{fixed} is read-only." in ended.stdout
     assert ("may be missing" in ended.stdout) is not has_log
     assert names(fixed.parent) == before

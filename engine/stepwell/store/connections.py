@@ -131,7 +131,7 @@ def writing(file: Path, synchronous: str) -> sqlite3.Connection:
         connection = _plain(borrowed.driver_connection)
         borrowed.detach()  # ours alone from here: the pool forgets it
     except (sqlite3.Error, SQLAlchemyError) as error:
-        raise StoreError(f"The database {file} cannot be opened: {error}.") from error
+        raise _not_opened(file, error) from error
     try:
         _set_journal(connection, file)
         connection.execute(f"PRAGMA synchronous={synchronous}")
@@ -140,9 +140,23 @@ def writing(file: Path, synchronous: str) -> sqlite3.Connection:
     except BaseException as error:
         connection.close()
         if isinstance(error, sqlite3.Error):
-            raise StoreError(f"The database {file} cannot be opened: {error}.") from error
+            raise _not_opened(file, error) from error
         raise
     return connection
+
+
+def is_writable(file: Path) -> bool:
+    """Whether a database can be written: its log is created in its folder."""
+    return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
+
+
+def _not_opened(file: Path, error: Exception) -> StoreError:
+    hint = ""
+    if file.exists() and not is_writable(file):
+        hint = (
+            "It is read-only. Commands that only look can read it; to continue its runs, copy it."
+        )
+    return StoreError(f"The database {file} cannot be opened: {error}.", hint)
 
 
 def _url(file: Path) -> URL:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from stepwell import clock
 from stepwell.errors import StoreError
 from stepwell.store import schema
-from stepwell.store.connections import resolved, writing
+from stepwell.store.connections import is_writable, resolved, writing
 
 # https://www.sqlite.org/src/file/src/os.h: every open connection holds a lock in this range.
 LOCKED_FROM, LOCKED_BYTES = 0x40000000, 512
@@ -71,7 +71,7 @@ def readable(file: Path) -> Iterator[tuple[Path, str]]:
     file = resolved(file)
     found = schema.check(file)
     older = 0 < found < schema.newest()
-    fixed = found > 0 and not _is_writable(file)
+    fixed = found > 0 and not is_writable(file)
     if not older and not fixed:
         yield file, ""
         return
@@ -105,13 +105,9 @@ def _copy(file: Path, target: Path) -> None:
 
 
 def _source(file: Path) -> sqlite3.Connection:
-    if not _is_writable(file):
+    if not is_writable(file):
         return schema.reading(file)
     return sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True)  # leaves nothing behind
-
-
-def _is_writable(file: Path) -> bool:
-    return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
 
 
 def _copy_files(file: Path, target: Path) -> None:
