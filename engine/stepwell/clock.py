@@ -1,4 +1,4 @@
-"""The only clock. Tests move it; nothing else in the package asks for the time."""
+"""The only source of time in the package. Tests move it."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -8,10 +8,10 @@ MILLISECOND = timedelta(milliseconds=1)
 
 
 def now() -> datetime:
-    """The current time, timezone-aware UTC, cut to the millisecond that the database keeps."""
+    """The current time, timezone-aware UTC, truncated to milliseconds."""
     return EPOCH + time.time_ns() // 1_000_000 * MILLISECOND
 
 
 def monotonic() -> float:
-    """Seconds on a clock that never goes back; only differences mean anything."""
+    """Seconds on a clock that never goes back. Only differences are meaningful."""
     return time.monotonic()

@@ -1,4 +1,4 @@
-"""The one form that the outcome of a tool call has."""
+"""The form of every tool call's outcome."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def failure(kind: str, message: str, hint: str = "") -> Envelope:
 
 
 def cut(envelope: Envelope, limit: int) -> tuple[Envelope, str | None]:
-    """`envelope` with at most `limit` characters of result or message, and a note of the rest.
+    """`envelope` with at most `limit` characters of result or message, and a note about the rest.
 
     The second value is the full text if something was cut, else None.
     """

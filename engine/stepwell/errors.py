@@ -1,4 +1,4 @@
-"""Every exception the package raises: what happened, to which run, and what to do now."""
+"""Every exception that the package raises."""
 
 import re
 
@@ -38,7 +38,7 @@ class WorkflowDefinitionError(StepwellError):
 
 
 class InvalidInput(StepwellError):
-    """What a run was to be started with cannot be used; nothing was started."""
+    """The input or an option of a new run cannot be used; nothing was started."""
 
 
 class UnknownWorkflow(StepwellError):
@@ -70,7 +70,7 @@ class UnknownTransition(StepwellError):
 
 
 class UnknownApproval(StepwellError):
-    """No single question is meant by this id."""
+    """The id does not name exactly one question."""
 
 
 class ApprovalClosed(StepwellError):
@@ -82,7 +82,7 @@ class InvalidDecision(StepwellError):
 
 
 class PlanFailed(StepwellError):
-    """A pipeline's plan raised, or gave no step; the run fails."""
+    """A pipeline's plan raised an exception or returned no step; the run fails."""
 
 
 class KeyConflict(StepwellError):
@@ -94,27 +94,27 @@ class IllegalTransition(StepwellError):
 
 
 class RunNotResumable(StepwellError):
-    """The run is in a state that nothing can go on from."""
+    """The run cannot be resumed from its state."""
 
 
 class NotSent(StepwellError):
-    """The run cannot take what was to be sent to it; nothing was sent."""
+    """The run cannot accept the message; nothing was sent."""
 
 
 class ArgumentsError(StepwellError):
-    """The arguments of a call are not valid; becomes a result that the model reads."""
+    """The arguments of a call are not valid; the model reads this as the result."""
 
 
 class StoreError(StepwellError):
-    """The database cannot do what was asked; nothing was changed."""
+    """The database cannot carry out the operation; nothing was changed."""
 
 
 class StoreBusy(StoreError):
-    """Another writer held the database for too long. Trying again may help."""
+    """Another writer held the database for too long. Retrying may help."""
 
 
 class StoreFull(StoreError):
-    """There is no space left for the database. Trying again helps once there is."""
+    """There is no space left for the database. Retry once there is."""
 
 
 class SchemaTooNew(StoreError):
@@ -130,10 +130,10 @@ class DatabaseMoved(StoreError):
 
 
 class LeaseLost(StepwellError):
-    """Somebody else drives the run now; what this driver wanted to record was not written."""
+    """Another process drives the run now; this driver's change was not written."""
 
 
-# The kind of a `ProviderError` that says: the request does not fit into the model's window.
+# The kind of a `ProviderError` for a request that does not fit into the model's window.
 CONTEXT_LENGTH = "context_length"
 
 

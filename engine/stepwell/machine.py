@@ -110,7 +110,7 @@ TRANSITIONS: tuple[tuple[Trigger, tuple[State, ...], State | None], ...] = (
 )
 
 INITIAL = State.AWAITING_MODEL
-# How a run begins. A fork goes on from where another run was, with nothing under way.
+# How a run begins. A fork continues from a point of another run, without any call in progress.
 BEGINNINGS: tuple[tuple[Trigger, tuple[State, ...]], ...] = (
     (Trigger.START, (INITIAL,)),
     (Trigger.FORK, (State.AWAITING_MODEL, State.DISPATCHING, State.AWAITING_APPROVAL)),

@@ -1,4 +1,4 @@
-"""What is said to a model and what it says back, in no provider's words."""
+"""Requests to a model and its replies, independent of any provider."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class Reply:
     """What a model answered. Also what a `ScriptedModel` is made of.
 
     Attributes:
-        text: what the user would read.
+        text: the text for the user.
         calls: the tools it asks for; a pair `(name, arguments)` is taken for a `ToolCall`.
         reasoning: the model's own reasoning, where the provider shows it.
         stop: why it ended; by default `tool_calls` or `end`, as `calls` says.
@@ -99,17 +99,17 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """Something said to the model."""
+    """A message to the model."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
-    """Something the model said, with the calls it asked for in order.
+    """A reply of the model, with the calls it requested, in order.
 
     Attributes:
-        provider: who made `raw`; only that provider gets it back.
+        provider: the provider that produced `raw`; only it gets `raw` back.
     """
 
     text: str
@@ -140,7 +140,7 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """All that a provider needs for one model call.
+    """Everything a provider needs for one model call.
 
     Attributes:
         instructions: the system text.
@@ -161,10 +161,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a model can take, and what it takes for it.
+    """A model's window and its price.
 
     Attributes:
-        window: tokens of a request and its reply together, or None where that is not known.
+        window: tokens of a request and its reply together, or None if it is unknown.
         cost: USD, at most, for so many tokens read and written; None where that is not known.
     """
 
@@ -196,7 +196,7 @@ class Provider(Protocol):
         """Make one model call.
 
         Args:
-            request: all that the model is to know.
+            request: everything the model is sent.
             on_text: called with pieces of the text as they arrive; what is returned is complete.
                 None where nobody listens.
 

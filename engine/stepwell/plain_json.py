@@ -1,4 +1,4 @@
-"""The one way from a Python value to JSON, and to text that a database can hold."""
+"""Converts Python values to JSON, and text to a form that a database can store."""
 
 import base64
 import json
@@ -42,7 +42,7 @@ def canonical(value: Any) -> str:
 
 
 def clean(value: Any) -> Any:
-    """`value` with what a database or UTF-8 cannot hold replaced in every text, keys included.
+    """`value` with every character replaced that a database or UTF-8 cannot store, keys included.
 
     A lone surrogate becomes U+FFFD and NUL becomes U+2400; two surrogates that make one character
     become that character. Any other text stays exactly as it is.
@@ -82,7 +82,7 @@ def jsonable(value: Any) -> Any:
     """The JSON form of any value a tool may return; equal values give equal forms.
 
     Raises:
-        Unserialisable: there is none, or it would lose something.
+        Unserialisable: there is none, or the conversion would lose something.
     """
     try:
         return _Walk().value(value)
@@ -93,7 +93,7 @@ def jsonable(value: Any) -> Any:
 
 
 class _Walk:
-    """One walk through a value: remembers what it is inside of, and counts."""
+    """One walk through a value, which tracks its depth and size."""
 
     def __init__(self) -> None:
         self._inside: set[int] = set()

@@ -1,4 +1,4 @@
-"""Pure: which fault, which attempt: when again, or give up."""
+"""Pure: when a failed attempt is retried, and when to give up."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,13 +8,13 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How a fault is tried again.
+    """How a fault is retried.
 
     Attributes:
-        attempts: tries in all, crashes of the worker included.
+        attempts: the total number of tries, including crashes of the worker.
         base, ceiling: the first and the longest wait of the backoff.
         retry_after_ceiling: the longest wait that a provider may ask for.
-        keep_lease: a longer wait gives the run back, so that any worker may go on.
+        keep_lease: for a longer wait the run is released, so that any worker can continue it.
     """
 
     attempts: int = 5
@@ -37,7 +37,7 @@ class RetryPolicy:
             retry_after: seconds that the provider asked for; the wait is never shorter.
 
         Returns:
-            whole milliseconds, rounded up: what the database keeps.
+            whole milliseconds, rounded up, as the database stores them.
         """
         doubled = self.base * (1 << min(attempt - 1, 30))
         wait = min(doubled, self.ceiling) * jitter

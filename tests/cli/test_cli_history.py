@@ -105,7 +105,7 @@ def test_fork_with_a_result_or_a_message(parked: Project) -> None:
     ("options", "kind", "said"),
     [
         (["--at", "9"], "unknown_transition", "no transition 9"),
-        (["--at", "4", "--tool-result", "2"], "invalid_input", "names no result"),
+        (["--at", "4", "--tool-result", "2"], "invalid_input", "is missing '='"),
         (["--at", "4", "--tool-result", "2=x"], "invalid_input", "--tool-result 2 is not JSON"),
         (["--at", "4", "--tool-result", "1=1"], "invalid_input", "No call 1"),
         (["--at", "4", "--message", ""], "invalid_input", "message is empty"),

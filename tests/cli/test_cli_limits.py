@@ -18,7 +18,10 @@ def test_a_cost_that_is_reached_says_what_was_spent_and_the_command_that_goes_on
     assert done.out == ""
     assert "the limit of 0.01 USD (max_cost) was reached. 0 USD were spent" in done.err
     run = project.last()
-    assert f"`stepwell resume {run['id']} --max-cost +0.50` raises it and goes on." in done.err
+    assert (
+        f"`stepwell resume {run['id']} --max-cost +0.50` raises it and continues the run."
+        in done.err
+    )
     assert project.effects() == []  # no model was asked
     assert "0.01 USD" in project.run("resume", "last", code=4).err
     again = project.run("resume", run["id"], "--max-cost", "+0.50", "--by", "ann")

@@ -12,7 +12,7 @@ from stepwell.cli.session import engine
 
 def approvals(
     run: Annotated[
-        str | None, typer.Argument(help="Only this run's questions.", metavar="[RUN]")
+        str | None, typer.Argument(help="Only the questions of this run.", metavar="[RUN]")
     ] = None,
     full: FullOption = False,
     json: JsonOption = False,

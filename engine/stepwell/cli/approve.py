@@ -25,21 +25,24 @@ def approve(
     id: QuestionArgument,  # noqa: A002 - the name that users know
     by: ByOption = None,
     edit: Annotated[
-        str | None, typer.Option(help="Arguments to run instead.", metavar="JSON")
+        str | None, typer.Option(help="Run the call with these arguments instead.", metavar="JSON")
     ] = None,
     all_of_tool: Annotated[
-        bool, typer.Option("--all-of-tool", help="Also every further call of this tool.")
+        bool,
+        typer.Option(
+            "--all-of-tool", help="Also approve every later call of this tool in this run."
+        ),
     ] = False,
     result: Annotated[
         str | None,
-        typer.Option(help="In doubt: it happened, and returned this.", metavar="JSON"),
+        typer.Option(help="For a call in doubt: it happened and returned this.", metavar="JSON"),
     ] = None,
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
-    """Let the call of question ID run; one in doubt runs again, or with --result has happened.
+    """Approve the call in question ID. If it is in doubt, run it again, or record its --result.
 
-    Decides only: `stepwell resume` or a worker goes on.
+    Only records the decision; `stepwell resume` or a worker continues the run.
     """
     options: dict[str, Any] = {"all_of_tool": all_of_tool}
     if edit is not None:

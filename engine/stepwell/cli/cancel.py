@@ -28,7 +28,7 @@ def cancel(
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
-    """End RUN for good: at once, or, while a process drives it, at its next record.
+    """Cancel RUN for good: at once, or at its next record if a process drives it.
 
     With --live instead of RUN, list all such runs; with --yes, cancel them. Exit code then: 0 if
     every run was cancelled or asked to stop, else 1.

@@ -1,4 +1,4 @@
-"""`check`: which live runs would a deploy change?"""
+"""`check`: list live runs that a deploy would change."""
 
 import typer
 
@@ -9,16 +9,16 @@ from stepwell.operations.doctor import live_differences
 
 
 def check(json: JsonOption = False, app: AppOption = None) -> None:
-    """Say which live runs the application's present code would treat differently, and how.
+    """List live runs that the current code would handle differently.
 
-    For before a deploy. Exit code 1 when there are any.
+    Run it before a deploy. Exits 1 if there are any.
     """
     with engine(app, needs_workflows=True, looks=True) as opened:
         found = live_differences(opened.store, opened.workflows)
     if json:
         write_json([{"run": id_, "differences": texts} for id_, texts in found.items()])
     elif not found:
-        say("Every live run goes on as it was begun.")
+        say("Every live run continues as before.")
     else:
         for id_, texts in found.items():
             for text in texts:

@@ -16,14 +16,16 @@ def context(
     run: RunArgument,
     at: Annotated[
         int | None,
-        typer.Option(min=1, max=10**9, metavar="N", help="As it was after transition N."),
+        typer.Option(
+            min=1, max=10**9, metavar="N", help="Show the run as it was after transition N."
+        ),
     ] = None,
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
-    """Show what the model of RUN is shown, word for word, and how many tokens that takes.
+    """Show exactly what the model of RUN is sent, and its size in tokens.
 
-    Instructions and tools are those of the workflow as it is now.
+    Instructions and tools are those of the current workflow definition.
     """
     with engine(app, needs_workflows=True, looks=True) as opened:
         found = opened.context(run, at=at)

@@ -10,7 +10,7 @@ from stepwell.settings import load
 from stepwell.store import Store, check, copies, schema
 from stepwell.store.connections import database_file
 
-db = typer.Typer(no_args_is_help=True, help="The database: where it is, its version, its health.")
+db = typer.Typer(no_args_is_help=True, help="Locate, upgrade and check the database.")
 
 
 @db.command()
@@ -23,7 +23,7 @@ def path(json: JsonOption = False, app: AppOption = None) -> None:
 
 @db.command()
 def upgrade(json: JsonOption = False, app: AppOption = None) -> None:
-    """Make the database, or bring it to this version of Stepwell; an older one is copied first."""
+    """Create the database, or upgrade it to this version after a copy."""
     del app
     file = database_file(load().database_url)
     store = Store(file, upgrade=True)
@@ -71,7 +71,7 @@ def restore(
 
 @db.command(name="check")
 def check_(json: JsonOption = False, app: AppOption = None) -> None:
-    """Check the file, the version and every transcript; exit code 1 if anything is wrong."""
+    """Check the file, the version and every transcript. Exits 1 if anything is wrong."""
     del app
     file = database_file(load().database_url)
     with copies.readable(file) as (shown, special):

@@ -22,9 +22,9 @@ def deny(
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
-    """Do not let the call of question ID run; for one in doubt: it did not happen.
+    """Deny the call in question ID. If it is in doubt, record that it did not happen.
 
-    Decides only: `stepwell resume` or a worker goes on.
+    Only records the decision; `stepwell resume` or a worker continues the run.
     """
     with engine(app) as opened:
         decided = opened.deny(id, by=person(by), reason=reason)

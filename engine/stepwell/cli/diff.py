@@ -1,4 +1,4 @@
-"""`diff`: what differs between two runs, or between one and itself at an earlier time."""
+"""`diff`: the differences between two runs, or between two transitions of one run."""
 
 import re
 from typing import Annotated, Any

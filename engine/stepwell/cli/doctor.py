@@ -1,4 +1,4 @@
-"""`doctor`: is everything well?"""
+"""`doctor`: check the whole installation."""
 
 import typer
 
@@ -12,9 +12,9 @@ CREATES = "stepwell db upgrade"
 
 
 def doctor(json: JsonOption = False, app: AppOption = None) -> None:
-    """Look over the database, the disk, the runs, the workers and the schedules; say what helps.
+    """Check the database, the disk, the runs, the workers and the schedules; suggest fixes.
 
-    Exit code 1 when something needs a person.
+    Exits 1 if something needs a person.
     """
     with engine(app, needs_workflows=True, looks=True) as opened:
         lately, schedules = 3 * opened.settings.lease, opened.schedules.list()

@@ -43,7 +43,7 @@ def drive(
         while ended.state == State.AWAITING_APPROVAL and asks and ask_person(opened, ended):
             ended = opened.resume(begun.id, on_transition=tell, on_text=hear)
     except Stopped:
-        say(f"\nInterrupted. Nothing is lost: `stepwell resume {begun.id}` goes on.")
+        say(f"\nInterrupted. Nothing is lost: `stepwell resume {begun.id}` continues the run.")
         raise
     return ended
 
@@ -71,15 +71,15 @@ _RAISE = {
 
 
 def way_on(run: RunDetail) -> str:
-    """How a capped run goes on."""
+    """How a capped run can be continued."""
     reached = run.error["type"] if run.error else "max_turns"
     if reached in _RAISE:
         option = f"--{reached.replace('_', '-')} +{_RAISE[reached]}"
-        return f"`stepwell resume {run.id} {option}` raises it and goes on."
+        return f"`stepwell resume {run.id} {option}` raises it and continues the run."
     if reached == "context_full":
-        return f"`stepwell resume {run.id} --model MODEL` goes on with a larger window."
+        return f"`stepwell resume {run.id} --model MODEL` continues with a larger window."
     if reached == "unknown_price" and run.used.cost is not None:
-        return f"`stepwell resume {run.id} --model MODEL` goes on with one that has a price."
+        return f"`stepwell resume {run.id} --model MODEL` continues with a model that has a price."
     if reached == "unknown_price":
         return "Start a new run."
     return f"`stepwell resume {run.id}` tries again."
@@ -93,7 +93,7 @@ def explain(run: RunDetail) -> None:
             for question in run.approvals:
                 if question.status == ApprovalStatus.PENDING:
                     say(describe(question, stderr=True), style="yellow")
-            say(f"Then `stepwell resume {run.id}` goes on.")
+            say(f"Then `stepwell resume {run.id}` continues the run.")
         case State.CAPPED:
             say(f"{run.answer} {way_on(run)}")
         case State.FAILED:
@@ -104,4 +104,5 @@ def explain(run: RunDetail) -> None:
             say(f"Still driven by {run.owner}. `stepwell resume {run.id}` follows it.")
         case _:
             until = f" until {run.not_before:%F %T}Z" if run.not_before else ""
-            say(f"Waits{until} (attempt {run.attempt}).{why} `stepwell resume {run.id}` goes on.")
+            wait = f"Waits{until} (attempt {run.attempt}).{why}"
+            say(f"{wait} `stepwell resume {run.id}` continues the run.")

@@ -28,28 +28,28 @@ def fork(
     at: Annotated[
         int, typer.Option(min=1, max=10**9, metavar="N", help="After which transition of RUN.")
     ],
-    message: Annotated[str | None, typer.Option(help="What the user says next.")] = None,
-    model: Annotated[str | None, typer.Option(help="Go on with another model.")] = None,
+    message: Annotated[str | None, typer.Option(help="The user's next message.")] = None,
+    model: Annotated[str | None, typer.Option(help="Continue with another model.")] = None,
     tool_result: Annotated[
         list[str] | None,
-        typer.Option(metavar="CALL=JSON", help="What a call returned that was open; repeatable."),
+        typer.Option(metavar="CALL=JSON", help="Result of a call that was open; repeatable."),
     ] = None,
     max_turns: MaxTurns = None,
     max_tool_calls: MaxToolCalls = None,
     max_tokens: MaxTokens = None,
     max_cost: MaxCost = None,
     max_seconds: MaxSeconds = None,
-    by: Annotated[str | None, typer.Option(help="Who forks it; by default, you.")] = None,
+    by: Annotated[str | None, typer.Option(help="Who forks it (default: you).")] = None,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Only insert it, for a worker to drive.")
+        bool, typer.Option("--detach", help="Only insert the run; a worker drives it.")
     ] = False,
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
-    """Begin a new run from where RUN was after transition N, and drive it.
+    """Start a new run from RUN as it was after transition N, and drive it.
 
-    RUN itself is not changed. A call that was open then and is not read-only needs a --tool-result,
-    or a person decides about it; nothing is repeated silently. With a --message, open calls end.
+    RUN itself is not changed. A call that was open then and is not read-only needs a --tool-result
+    or a person's decision; nothing is repeated silently. A --message closes open calls.
 
     Exit code: as for run.
     """
@@ -82,5 +82,5 @@ def fork(
 def _result(text: str) -> tuple[str, Any]:
     call, equals, value = text.partition("=")
     if not equals:
-        raise WrongValue(f"--tool-result {text!r} names no result.", "Such as 3='{\"ok\": 1}'.")
+        raise WrongValue(f"--tool-result {text!r} is missing '='.", "Example: 3='{\"ok\": 1}'.")
     return call.strip(), json_value(f"--tool-result {call}", value)

@@ -37,7 +37,7 @@ def history(run: RunArgument, json: JsonOption = False, app: AppOption = None) -
 
 
 def _happened(entry: HistoryEntry) -> str:
-    """What became of which call, and what went wrong."""
+    """The outcomes of the calls, and the error."""
     parts = [f"{step.tool} {step.status}" for step in entry.calls]
     if entry.error:
         parts.append(entry.error["message"])

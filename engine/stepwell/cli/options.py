@@ -1,4 +1,4 @@
-"""The options that many commands share, each written once."""
+"""Options that several commands share."""
 
 import getpass
 import json
@@ -23,26 +23,33 @@ def _amount(text: str | None) -> str | None:
 
 AppOption = Annotated[
     str | None,
-    typer.Option("--app", help="Module that defines the workflows.", metavar="MODULE"),
+    typer.Option("--app", help="The module that defines the workflows.", metavar="MODULE"),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 FullOption = Annotated[bool, typer.Option("--full", help="Shorten nothing.")]
 ByOption = Annotated[
-    str | None, typer.Option("--by", help="Who decides; by default, you.", metavar="NAME")
+    str | None, typer.Option("--by", help="Who decides (default: you).", metavar="NAME")
 ]
 RunArgument = Annotated[
-    str, typer.Argument(help="A run's id, the beginning of one, or 'last'.", metavar="RUN")
+    str,
+    typer.Argument(
+        help="A run's id, an unambiguous beginning or end of it, or 'last'.", metavar="RUN"
+    ),
 ]
 OneRun = Annotated[
     str | None,
-    typer.Argument(help="A run's id, the beginning of one, or 'last'.", metavar="[RUN]"),
+    typer.Argument(
+        help="A run's id, an unambiguous beginning or end of it, or 'last'.", metavar="[RUN]"
+    ),
 ]
-MaxTurns = Annotated[int | None, typer.Option(min=0, help="Model calls at most.")]
-MaxToolCalls = Annotated[int | None, typer.Option(min=0, help="Tool calls at most.")]
-MaxTokens = Annotated[int | None, typer.Option(min=0, help="Tokens read and written at most.")]
-MaxCost = Annotated[str | None, typer.Option(help="USD at most.", metavar="USD", callback=_amount)]
+MaxTurns = Annotated[int | None, typer.Option(min=0, help="Limit of model calls.")]
+MaxToolCalls = Annotated[int | None, typer.Option(min=0, help="Limit of tool calls.")]
+MaxTokens = Annotated[int | None, typer.Option(min=0, help="Limit of input and output tokens.")]
+MaxCost = Annotated[
+    str | None, typer.Option(help="Limit of cost in USD.", metavar="USD", callback=_amount)
+]
 MaxSeconds = Annotated[
-    int | None, typer.Option(min=0, help="Seconds at most; waiting for people is not counted.")
+    int | None, typer.Option(min=0, help="Limit of seconds; waiting for people does not count.")
 ]
 MoreTurns = Annotated[
     int, typer.Option("--max-turns", min=0, metavar="+N", help="Raise the limit of model calls.")
@@ -70,10 +77,10 @@ QuestionArgument = Annotated[
 
 
 def json_value(option: str, text: str) -> Any:
-    """What an option was given as JSON.
+    """The value of an option that takes JSON.
 
     Raises:
-        WrongValue: it is none.
+        WrongValue: it is not JSON.
     """
     try:
         return json.loads(text)
@@ -82,8 +89,8 @@ def json_value(option: str, text: str) -> Any:
 
 
 def person(by: str | None) -> str:
-    """The name that a decision is recorded under."""
+    """The name that a decision is recorded with."""
     try:
         return str(clean(by or getpass.getuser()))
-    except (KeyError, OSError):  # a container's user may have no name
+    except (KeyError, OSError):  # the user of a container may not have a name
         return "somebody"

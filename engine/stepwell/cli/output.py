@@ -1,4 +1,4 @@
-"""What the terminal is given: escaped text, tables without a terminal's tricks, and JSON."""
+"""Output: text with control characters escaped, plain tables, and JSON."""
 
 import json
 import os
@@ -51,7 +51,7 @@ _INVISIBLE = re.compile(
     "[\u00a0\u034f\u115f\u1160\u1680\u17b4\u17b5\u2000-\u200d\u202f\u205f\u2800\u3000\u3164"
     "\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-# What JSON itself would leave as it is: C1 controls, and what changes lines or their direction.
+# JSON leaves these as they are: C1 controls, line separators and direction marks.
 _OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -69,7 +69,7 @@ def _escaped(character: str) -> str:
 
 
 class _Escapes(dict[int, str]):
-    """What stands for each character; worked out when one is met for the first time."""
+    """The replacement of each character, computed when it is first needed."""
 
     def __missing__(self, code: int) -> str:
         c = chr(code)
@@ -100,10 +100,10 @@ def escape_unseen(text: str) -> str:
 
 
 class _Console(Console):
-    """A console whose reader may leave."""
+    """A console whose reader may close the stream."""
 
     def on_broken_pipe(self) -> None:
-        """Results that nobody reads end the command; a run goes on without its progress."""
+        """End the command if its results are not read; a run continues without its progress."""
         self.quiet = True
         streams.forget(self.file)
         if self.file is not sys.stderr:
@@ -151,7 +151,7 @@ def write_json(value: Any) -> None:
     """One JSON document, UTF-8, on stdout: times in ISO 8601 with Z, money as decimal strings."""
     kind = list[Any] if isinstance(value, list) else type(value)
     text = TypeAdapter(kind).dump_json(value, indent=2).decode()
-    # All of these stand inside strings, where JSON allows any character as an escape.
+    # All of these occur inside strings, where JSON allows any character as an escape.
     safe = _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     streams.results().buffer.write(f"{safe}\n".encode())
     streams.results().flush()
@@ -163,7 +163,7 @@ def state_text(state: str, *, stuck: bool = False) -> Text:
 
 
 def turns_text(run: Run) -> str:
-    """How many turns a run has used, of how many, and how many asked for several calls at once."""
+    """The turns a run has used, their limit, and how many requested several calls at once."""
     parallel = f" ({run.used.parallel_turns} parallel)" if run.used.parallel_turns else ""
     return f"{run.used.turns}/{run.limits.max_turns}{parallel}"
 

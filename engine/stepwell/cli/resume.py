@@ -31,8 +31,8 @@ def resume(
     max_tokens: MoreTokens = 0,
     max_cost: MoreCost = "0",
     max_seconds: MoreSeconds = 0,
-    model: Annotated[str | None, typer.Option(help="Go on with another model.")] = None,
-    by: Annotated[str | None, typer.Option(help="Who resumes it; by default, you.")] = None,
+    model: Annotated[str | None, typer.Option(help="Continue with another model.")] = None,
+    by: Annotated[str | None, typer.Option(help="Who resumes it (default: you).")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="All failed runs.")] = False,
     capped: Annotated[
         bool, typer.Option("--capped", help="All capped runs; raise the limit that they reached.")
@@ -43,11 +43,11 @@ def resume(
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
-    """Go on with RUN: after a crash, a decision, a failure, or a raise of its limits.
+    """Resume RUN after a crash, an approval, a failure or a raised limit.
 
-    Another model can be chosen for one that nobody drives just now and that awaits no approval.
+    You can choose another model if the run is not being driven and does not await approval.
 
-    One that another process drives is followed. Exit code: as for run.
+    A run that another process drives is followed. Exit code: as for run.
 
     With --failed or --capped instead of RUN, list all such runs; with --yes, resume them for a
     worker to drive. Exit code: 0 if every run was resumed, else 1.

@@ -25,7 +25,7 @@ from stepwell.state.records import ApprovePolicy
 
 
 class Approve(StrEnum):
-    """What becomes of calls that need a person."""
+    """How calls that need a person are handled."""
 
     ASK = "ask"
     PARK = "park"
@@ -34,15 +34,15 @@ class Approve(StrEnum):
 
 
 def run(
-    workflow: Annotated[str, typer.Argument(help="Which workflow.", metavar="WORKFLOW")],
+    workflow: Annotated[str, typer.Argument(help="The workflow's name.", metavar="WORKFLOW")],
     text: Annotated[
-        str, typer.Argument(help="What to say to it; '-' reads standard input.", metavar="INPUT")
+        str, typer.Argument(help="The input; '-' reads standard input.", metavar="INPUT")
     ],
-    model: Annotated[str | None, typer.Option(help="Instead of the workflow's own.")] = None,
+    model: Annotated[str | None, typer.Option(help="Instead of the workflow's model.")] = None,
     key: Annotated[
-        str | None, typer.Option(help="The same key finds its run again instead of a new one.")
+        str | None, typer.Option(help="Find the run with this key, if there is one.")
     ] = None,
-    user: Annotated[str | None, typer.Option(help="Whom the run is for.")] = None,
+    user: Annotated[str | None, typer.Option(help="The user that the run is for.")] = None,
     max_turns: MaxTurns = None,
     max_tool_calls: MaxToolCalls = None,
     max_tokens: MaxTokens = None,
@@ -50,15 +50,15 @@ def run(
     max_seconds: MaxSeconds = None,
     approve: Annotated[
         Approve | None,
-        typer.Option(help="Calls that need approval; by default ask on a terminal, else park."),
+        typer.Option(help="Calls that need approval (default: ask on a terminal, else park)."),
     ] = None,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Only insert it, for a worker to drive.")
+        bool, typer.Option("--detach", help="Only insert the run; a worker drives it.")
     ] = False,
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
-    """Start a run of WORKFLOW and drive it until it has ended or waits.
+    """Start a run of WORKFLOW and drive it until it ends or waits.
 
     Progress goes to stderr, the answer alone to stdout.
     Exit code: 0 done, 3 awaiting approval, 4 capped, 5 failed, 6 cancelled, 7 still live.

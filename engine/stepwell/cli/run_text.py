@@ -83,7 +83,7 @@ def _head(run: RunDetail) -> None:
     facts += [f"transition {run.seq}"]
     facts += [f"forked from {o.run} at {o.at}" for o in (run.forked_from,) if o]
     facts += [f"forked as {fork.run} at {fork.at}" for fork in run.forks]
-    facts += [f"defined anew at transition {seq}" for seq in run.redefined]
+    facts += [f"workflow definition changed at transition {seq}" for seq in run.redefined]
     facts += [f"driven by {run.owner}"] if run.owner else []
     if run.not_before:
         expires = run.state == State.AWAITING_APPROVAL

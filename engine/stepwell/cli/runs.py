@@ -20,7 +20,7 @@ from stepwell.machine import State
 def runs(
     state: Annotated[State | None, typer.Option(help="Only runs in this state.")] = None,
     workflow: Annotated[str | None, typer.Option(help="Only runs of this workflow.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most this many.")] = 20,
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:

@@ -21,7 +21,7 @@ from stepwell.views.schedules import ScheduleDetail
 
 SHOWN = 10
 
-schedule = typer.Typer(no_args_is_help=True, help="Workflows that are started again and again.")
+schedule = typer.Typer(no_args_is_help=True, help="Start workflows on a schedule.")
 
 NameArgument = Annotated[str, typer.Argument(help="A schedule's name.", metavar="NAME")]
 CronOption = Annotated[
@@ -31,34 +31,32 @@ CronOption = Annotated[
 EveryOption = Annotated[
     str | None,
     typer.Option(
-        help="An interval such as 15m or 1h30m. It is real time: where clocks are changed, 24h "
-        "comes at another local time; a cron expression does not.",
+        help="An interval such as 15m or 1h30m. It is elapsed time: after a clock change, 24h "
+        "falls at another local time; a cron expression does not.",
         metavar="SPAN",
     ),
 ]
 AtOption = Annotated[
     str | None, typer.Option(help="Once, such as 2027-01-01T09:00.", metavar="TIME")
 ]
-ZoneOption = Annotated[
-    str | None, typer.Option("--tz", help="Whose local time is meant; by default UTC.")
-]
+ZoneOption = Annotated[str | None, typer.Option("--tz", help="Time zone (default: UTC).")]
 OverlapOption = Annotated[
-    Overlap | None, typer.Option(help="While the previous run is live; by default skip.")
+    Overlap | None, typer.Option(help="What to do while the previous run is live (default: skip).")
 ]
 CatchUpOption = Annotated[
     CatchUp | None,
-    typer.Option(help="Of due times that passed without a worker; by default latest."),
+    typer.Option(help="Which missed due times to make up (default: latest)."),
 ]
 BacklogOption = Annotated[
-    int | None, typer.Option(help="How many may wait or be made up for; by default 10.")
+    int | None, typer.Option(help="How many runs may wait or be made up (default: 10).")
 ]
 JitterOption = Annotated[
-    str | None, typer.Option(help="Start each run later by a part of this.", metavar="SPAN")
+    str | None, typer.Option(help="Delay each run by a random part of this.", metavar="SPAN")
 ]
 PauseOption = Annotated[
     int | None, typer.Option("--pause-after", help="Pause after so many failures in a row.")
 ]
-UserOption = Annotated[str | None, typer.Option(help="Whom the runs are for.")]
+UserOption = Annotated[str | None, typer.Option(help="The user that the runs are for.")]
 
 
 @contextmanager
@@ -72,11 +70,11 @@ def _schedules(app: str | None, *, creates: bool = True) -> Iterator[Schedules]:
 @schedule.command()
 def add(
     name: NameArgument,
-    workflow: Annotated[str, typer.Argument(help="Which workflow.", metavar="WORKFLOW")],
+    workflow: Annotated[str, typer.Argument(help="The workflow's name.", metavar="WORKFLOW")],
     text: Annotated[
         str,
         typer.Argument(
-            help="What to say to it, '-' reads standard input; may use {{ due }}, "
+            help="The input; '-' reads standard input. It may use {{ due }}, "
             "{{ previous.due }} and {{ previous.answer }}.",
             metavar="INPUT",
         ),
@@ -94,9 +92,9 @@ def add(
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
-    """Start WORKFLOW with INPUT again and again, or once. A worker does it.
+    """Start WORKFLOW with INPUT on a schedule, or once. A worker starts the runs.
 
-    One of --cron, --every and --at says when.
+    Use exactly one of --cron, --every and --at.
     """
     said = streams.read_input(text)
     given = _given(
@@ -119,8 +117,8 @@ def add(
 @schedule.command()
 def edit(
     name: NameArgument,
-    workflow: Annotated[str | None, typer.Option(help="Another workflow.")] = None,
-    text: Annotated[str | None, typer.Option("--input", help="Another input.")] = None,
+    workflow: Annotated[str | None, typer.Option(help="The new workflow.")] = None,
+    text: Annotated[str | None, typer.Option("--input", help="The new input.")] = None,
     cron: CronOption = None,
     every: EveryOption = None,
     at: AtOption = None,
@@ -134,7 +132,7 @@ def edit(
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
-    """Change the settings of NAME that are given; the others stay."""
+    """Change the given settings of NAME; the others stay."""
     given = _given(
         workflow=workflow,
         input=text,
@@ -155,7 +153,7 @@ def edit(
 
 @schedule.command(name="list")
 def list_(json: JsonOption = False, app: AppOption = None) -> None:
-    """List all schedules: how they are, when they are due next."""
+    """List all schedules with their status and next due time."""
     with _schedules(app, creates=False) as opened:
         found = opened.list()
     if json:
@@ -168,7 +166,7 @@ def list_(json: JsonOption = False, app: AppOption = None) -> None:
 
 @schedule.command()
 def show(name: NameArgument, json: JsonOption = False, app: AppOption = None) -> None:
-    """Show NAME: its settings, the next five due times, and what became of the last ones."""
+    """Show NAME: its settings, its next five due times and its latest results."""
     with _schedules(app, creates=False) as opened:
         found = opened.get(name)
     write_json(found) if json else write_schedule(found)
@@ -182,7 +180,7 @@ def pause(
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
-    """Start nothing for NAME any more, until it is resumed."""
+    """Pause NAME: start no runs until it is resumed."""
     with _schedules(app) as opened:
         found = opened.pause(name, by=person(by), reason=reason)
     write_json(found) if json else write(f"Schedule {name} is paused by {found.paused_by}.")
@@ -190,7 +188,7 @@ def pause(
 
 @schedule.command()
 def resume(name: NameArgument, json: JsonOption = False, app: AppOption = None) -> None:
-    """Go on with NAME after a pause. Due times that passed meanwhile are skipped."""
+    """Resume NAME after a pause. Due times during the pause are skipped."""
     with _schedules(app) as opened:
         _report(opened.resume(name), json=json)
 
@@ -201,7 +199,7 @@ def trigger(
 ) -> None:
     """Start a run for NAME now, even if it is paused, and print the run's id.
 
-    It only inserts the run, for a worker to drive. The due times to come stay as they are.
+    It only inserts the run; a worker drives it. Future due times do not change.
     """
     with _schedules(app) as opened:
         found = opened.trigger(name, by=person(by))
@@ -210,7 +208,7 @@ def trigger(
 
 @schedule.command()
 def remove(name: NameArgument, json: JsonOption = False, app: AppOption = None) -> None:
-    """Delete NAME and what is known of its due times. Its runs stay."""
+    """Delete NAME and its record of due times. Its runs stay."""
     with _schedules(app) as opened:
         opened.remove(name)
     write_json({"name": name, "removed": True}) if json else write(f"Schedule {name} is gone.")
@@ -219,7 +217,7 @@ def remove(name: NameArgument, json: JsonOption = False, app: AppOption = None) 
 @schedule.command()
 def next(  # noqa: A001 - the name that users know
     expression: Annotated[str, typer.Argument(help="A cron expression.", metavar="CRON")],
-    tz: Annotated[str, typer.Option("--tz", help="Whose local time is meant.")] = "UTC",
+    tz: Annotated[str, typer.Option("--tz", help="Time zone.")] = "UTC",
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:

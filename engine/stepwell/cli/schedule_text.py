@@ -41,7 +41,7 @@ def recurs(schedule: ScheduleView) -> str:
 
 
 def write_list(found: Sequence[ScheduleView]) -> None:
-    """A line for each schedule; the reasons of those that need somebody on stderr."""
+    """A line for each schedule; the reasons of those that need a person go to stderr."""
     rows = [
         (
             one_line(one.name),
@@ -91,7 +91,7 @@ def write_upcoming(schedule: ScheduleDetail, count: int = SHOWN_NEXT) -> None:
         word = "overdue" if due < clock.now() else "next"
         write(f"{word} {local_time(due, zone_of(schedule))}{utc}")
     if not schedule.upcoming:
-        write("Nothing is due any more.")
+        write("Nothing more is due.")
 
 
 def fired_text(fired: Fired) -> str:

@@ -1,4 +1,4 @@
-"""`send`: tells a run something."""
+"""`send`: send a message to a run."""
 
 from typing import Annotated
 
@@ -15,16 +15,16 @@ from stepwell.views.runs import RunDetail
 def send(
     run: RunArgument,
     text: Annotated[
-        str, typer.Argument(help="What to tell it; '-' reads standard input.", metavar="TEXT")
+        str, typer.Argument(help="The message; '-' reads standard input.", metavar="TEXT")
     ],
-    by: Annotated[str | None, typer.Option(help="Who says it; by default, you.")] = None,
+    by: Annotated[str | None, typer.Option(help="Who sends it (default: you).")] = None,
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
-    """Tell RUN something: its model reads it before it is asked again, after all results.
+    """Send a message to RUN. Its model reads it before its next turn, after all tool results.
 
-    Only sends. A run that is done goes on with it as the same conversation, by `stepwell resume`
-    or a worker; `stepwell show` says which transition took it.
+    Only sends it. A finished run continues the same conversation with `stepwell resume` or a
+    worker; `stepwell show` names the transition that delivered it.
     """
     said = streams.read_input(text)
     with engine(app, needs_workflows=True) as opened:
@@ -42,15 +42,15 @@ def what_follows(run: RunDetail) -> str:
     goes_on = f"`stepwell resume {run.id}`"
     match State(run.state):
         case State.DONE:
-            return f"{goes_on} or a worker goes on with it."
+            return f"{goes_on} or a worker continues the conversation."
         case State.CAPPED:
             return f"It waits: `stepwell resume {run.id} --max-turns +5` makes room for it."
         case State.FAILED:
             return f"It waits: {goes_on} tries again, and delivers it."
         case State.CANCELLED:
-            return "The run was cancelled meanwhile: nobody reads it."
+            return "The run was cancelled meanwhile: the message will not be read."
         case State.AWAITING_APPROVAL:
-            return "It is delivered when the run's questions are decided and it goes on."
+            return "It is delivered once the run's questions are decided and the run continues."
         case _ if run.owner:
             return f"{run.owner} delivers it before it asks the model again."
         case _:

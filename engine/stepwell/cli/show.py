@@ -18,12 +18,14 @@ def show(
     ] = False,
     at: Annotated[
         int | None,
-        typer.Option(min=1, max=10**9, metavar="N", help="As it was after transition N."),
+        typer.Option(
+            min=1, max=10**9, metavar="N", help="Show the run as it was after transition N."
+        ),
     ] = None,
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
-    """Show RUN: where it stands, what was said, what was called, what a person decided."""
+    """Show RUN: its state, its conversation, its calls and the decisions of people."""
     with engine(app, looks=True) as opened:
         found = opened.get(run, at=at)
     if json:

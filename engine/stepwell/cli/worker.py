@@ -57,7 +57,7 @@ def worker(
         bool, typer.Option("--until-idle", help="Stop when nothing is due.")
     ] = False,
     no_schedules: Annotated[
-        bool, typer.Option("--no-schedules", help="Leave schedules to other workers.")
+        bool, typer.Option("--no-schedules", help="Do not fire schedules.")
     ] = False,
     upgrade: Annotated[
         bool, typer.Option("--upgrade", help="Upgrade an older database, after a copy.")
