@@ -190,6 +190,7 @@ class Project:
             cwd=str(self.root),
             env=self.env | dict(env),
             encoding="utf-8",
+            codec_errors="replace",
             timeout=PATIENCE,
             dimensions=size,
         )

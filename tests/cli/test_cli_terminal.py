@@ -1,5 +1,7 @@
 """What a person at a terminal is asked, and how every answer is taken."""
 
+import os
+
 from tests.cli.command_line import Project, call, ended, kill, say, script
 
 PAY = call("pay", {"cents": 5}, reasoning="He asked for it.", text="I pay now.")
@@ -147,3 +149,13 @@ def test_text_is_shown_as_it_arrives_and_the_answer_once(project: Project) -> No
     # on a pipe there is no text but the answer
     done = project.play(*replies)
     assert (done.out, "Let me look." in done.err) == ("It is there.\n", False)
+
+
+def test_an_answer_that_is_not_utf_8_decides_nothing(project: Project) -> None:
+    terminal = project.terminal("run", "play", script(PAY, END), NO_COLOR="1")
+    terminal.expect(ASKS)
+    os.write(terminal.child_fd, b"gr\xfcn\n")
+    terminal.expect("This is not UTF-8")
+    terminal.expect(ASKS)
+    terminal.sendline("y")
+    assert "The end." in ended(terminal, 0)

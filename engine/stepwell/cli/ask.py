@@ -144,8 +144,13 @@ def _prompt(label: str, *, lower: bool = True) -> str:
     Raises:
         typer.Abort: at the end of input.
     """
-    said: str = typer.prompt(label, default="", show_default=False, err=True)
-    return said.strip().lower() if lower else said.strip()
+    while True:
+        try:
+            said: str = typer.prompt(label, default="", show_default=False, err=True)
+        except UnicodeDecodeError:
+            say("This is not UTF-8. Set your terminal to UTF-8, then answer again.", style="red")
+        else:
+            return said.strip().lower() if lower else said.strip()
 
 
 def _prompt_json(label: str) -> Any:
