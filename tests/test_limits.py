@@ -399,3 +399,25 @@ def _ask(
         usage = Usage(len(text), 0, 10, bill)
         run.says(Reply(text, calls=calls if run.state is State.AWAITING_MODEL else [], usage=usage))
     return bill, reserved
+
+
+def test_usage_that_a_provider_does_not_say_costs_what_was_reserved() -> None:
+    run = begun(max_tokens=5_000)
+    run.settle()
+    reserved = run.run.reserved_tokens
+    assert reserved > 1000
+    change = run.says(Reply(calls=[("look", {"q": "a"})], usage=Usage(known=False)))
+    assert (run.run.used.input_tokens, run.run.used.output_tokens) == (reserved, 0)
+    assert present(change.usage).known is False
+    assert run.snapshot.shown.reported is None, "a reservation is not a count"
+
+
+def test_usage_that_is_not_said_ends_a_run_at_its_limit() -> None:
+    run = begun(max_tokens=5_000)
+    calls = 0
+    while isinstance(run.settle(), AskModel):
+        calls += 1
+        run.says(Reply(calls=[("look", {"q": str(calls)})], usage=Usage(known=False)))
+        run.ends(calls, "x")
+    assert (run.state, run.run.used.input_tokens <= 5_000) == (State.CAPPED, True)
+    assert calls >= 3

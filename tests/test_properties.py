@@ -332,7 +332,7 @@ class Journey:
             self.apply(change, driven=False)
 
     def somebody_sends_something(self) -> None:
-        if self.row.state == "cancelled":
+        if self.row.state == "cancelled" or self.row.cancel_requested is not None:
             return
         kind = self.draw(st.sampled_from(InboxKind))
         names = ["max_turns", "max_tool_calls"]

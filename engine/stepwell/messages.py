@@ -16,12 +16,14 @@ class Usage:
         cached_tokens: those of them that the provider had cached.
         output_tokens: tokens written, reasoning included.
         cost: USD, or None where the price is not known.
+        known: whether the provider said what was used; if not, the counts mean nothing.
     """
 
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
     cost: Decimal | None = None
+    known: bool = True
 
     def tokens(self) -> dict[str, int]:
         """The counts as users see them."""

@@ -1,5 +1,6 @@
 """What a model's reply, or its failure, changes (A09, A10, E08, E10)."""
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +12,7 @@ from stepwell.rules.decide import AskModel, Wait
 from stepwell.rules.turn import CUT_OFF, EMPTY
 from stepwell.state.transcript import problems
 from tests.in_memory import NOW, InMemory, agent
-from tests.narrowing import expect
+from tests.narrowing import expect, present
 
 PAY = ToolCall("pay", {"amount": 1}, "p1")
 ENCRYPTED = {"type": "reasoning", "encrypted_content": "ENC"}
@@ -166,12 +167,56 @@ def test_a_cut_off_reply_at_the_limit_of_tool_calls_does_not_cap() -> None:
     assert run.state == "awaiting_model"
 
 
-def test_cut_off_for_ever_ends_at_the_limit() -> None:
-    run = a_run(max_turns=2)
-    for _ in range(2):
-        run.says(Reply("", stop=StopReason.LENGTH))
-    run.settle()
-    assert run.state == "capped"
+@pytest.mark.parametrize(
+    "reply",
+    [Reply(""), Reply("word "), Reply(calls=[PAY]), Reply("Paying", calls=[PAY])],
+    ids=["nothing", "a text", "a call", "both"],
+)
+def test_three_replies_in_a_row_that_are_cut_off_fail_with_advice(reply: Reply) -> None:
+    run = a_run()
+    for turns in (1, 2):
+        change = run.says(replace(reply, stop=StopReason.LENGTH))
+        assert (change.trigger, run.state, run.run.used.turns) == (
+            "continue_turn",
+            "awaiting_model",
+            turns,
+        )
+        assert present(change.error).type == "cut_off"
+    run.says(replace(reply, stop=StopReason.LENGTH))
+    assert run.state == "failed"
+    assert present(run.run.error).type == "cut_off"
+    assert "3 replies in a row" in present(run.run.error).message
+    assert "max_output_tokens" in present(run.run.error).message
+    assert legal(run)
+
+
+def test_a_whole_reply_in_between_counts_anew() -> None:
+    run = a_run()
+    for number in range(1, 6):
+        run.says(Reply(f"{number} ", stop=StopReason.LENGTH))
+        run.says(Reply(calls=[("look", {"q": str(number)})]))
+        run.ends(number, "x")
+    assert run.state == "awaiting_model"
+
+
+def test_the_answer_is_the_whole_text_after_a_cut() -> None:
+    run = a_run()
+    run.says(Reply("The code is 12", stop=StopReason.LENGTH))
+    run.says(Reply("34 56", stop=StopReason.LENGTH))
+    run.says(Reply("78."))
+    assert (run.state, run.run.answer) == ("done", "The code is 1234 5678.")
+
+
+def test_every_turn_that_continues_says_why() -> None:
+    run = a_run()
+    for reply, why in [
+        (Reply("Once", stop=StopReason.LENGTH), "cut_off"),
+        (Reply("Wait", stop=StopReason.PAUSE), "paused"),
+        (Reply("Wait", stop=StopReason.PAUSE, nudge="Say it properly."), "malformed_reply"),
+        (Reply(""), "empty_reply"),
+    ]:
+        change = run.says(reply)
+        assert (change.trigger, present(change.error).type) == ("continue_turn", why)
 
 
 # -- empty

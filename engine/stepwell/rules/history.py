@@ -153,7 +153,7 @@ def _spent(passed: Sequence[Row]) -> Row:
     names = ("input_tokens", "cached_tokens", "output_tokens")
     known = all(row["cost"] is not None for row in paid)
     cost = sum((row["cost"] for row in paid), Decimal(0)) if known else None
-    return {name: sum(row[name] for row in paid) for name in names} | {"cost": cost}
+    return {name: sum(row[name] or 0 for row in paid) for name in names} | {"cost": cost}
 
 
 def _deadline(approvals: Iterable[Row]) -> Any:

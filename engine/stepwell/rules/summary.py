@@ -172,10 +172,11 @@ def summarised(
     text = str(clean(reply.text)).strip()
     said = _said(snapshot.shown, found)
     problem = _problem(workflow, reply, text, said, found)
-    used = snapshot.run.used.plus(turns=1, usage=reply.usage)
+    usage = snapshot.run.settled(reply.usage)
+    used = snapshot.run.used.plus(turns=1, usage=usage)
     if problem is not None or found is None:
         fault = Fault(type="summary_useless", message=problem or "There is nothing to summarise.")
-        cause = Cause(error=fault, usage=reply.usage, model=model)
+        cause = Cause(error=fault, usage=usage, model=model)
         return skip(workflow, snapshot, given, cause, used)
     message = StoredMessage(
         number=snapshot.messages + 1,
@@ -191,7 +192,7 @@ def summarised(
         "used": used,
         "overflow_at": after.shown.tokens(given.overhead) + _growth(workflow, snapshot, given),
     }
-    cause = Cause(usage=reply.usage, model=model)
+    cause = Cause(usage=usage, model=model)
     rows = Rows(messages=[message])
     return change(snapshot, Trigger.SUMMARISED, given, columns, rows=rows, cause=cause)
 

@@ -1,11 +1,20 @@
 """Pure: what a model's reply, or its failure, changes."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from stepwell.envelope import failure
 from stepwell.errors import ProviderError
 from stepwell.machine import CallStatus, Trigger
-from stepwell.messages import Reply, StopReason, Usage
+from stepwell.messages import (
+    AssistantMessage,
+    Message,
+    Reply,
+    StopReason,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
 from stepwell.plain_json import clean
 from stepwell.retry import RetryPolicy
 from stepwell.rules.budget import tool_calls_left
@@ -16,10 +25,12 @@ from stepwell.state.records import Call, Fault, Role, RunColumns, RunRow, Stored
 from stepwell.state.snapshot import Snapshot
 from stepwell.workflow import Workflow
 
-CUT_OFF = "Your reply was cut off at the output limit. Go on from there, or say it more shortly."
+CUT_OFF = "Your reply was cut off at the output limit. Continue exactly where it stopped."
 EMPTY = "Your reply was empty. Answer, or call one of the tools."
 # What is said to the model in the place of a user, and none of his words.
 NUDGES = frozenset({CUT_OFF, EMPTY})
+# How many replies in a row may be cut off before the run fails.
+MOST_CUT_OFF = 3
 # Faults of calls that the provider may have worked on, and bill.
 MAY_BE_BILLED = frozenset({"timeout", "connection", "stream_cut", "bad_reply", "provider_bug"})
 
@@ -74,10 +85,11 @@ class Turn:
         self.workflow, self.snapshot, self.reply = workflow, snapshot, reply
         self.model, self.provider, self.given = model, provider, given
         self.prompt = prompt
+        self.usage = snapshot.run.settled(reply.usage)
 
     def answers(self, text: str | None = None) -> Change:
-        answer = clean(self.reply.text if text is None else text)
-        return self._change(Trigger.ANSWER, answer=answer)
+        said = "".join([*_begun(self.snapshot.transcript), self.reply.text])
+        return self._change(Trigger.ANSWER, answer=clean(said if text is None else text))
 
     def asks_for_tools(self) -> Change:
         allowed = tool_calls_left(self.snapshot.run)
@@ -89,26 +101,37 @@ class Turn:
         )
 
     def cut_off(self) -> Change:
+        times = _times_cut_off(self.snapshot.transcript) + 1
+        reason = Fault(type="cut_off", message="The reply was cut off at the output limit.")
+        if times >= MOST_CUT_OFF:
+            text = f"{times} replies in a row were cut off at the output limit."
+            hint = "Raise max_output_tokens of the workflow, or ask for less in one reply."
+            return self.fails("cut_off", f"{text} {hint}")
         if not self.reply.tool_calls:
-            return self.go_on(CUT_OFF)
+            return self.go_on(reason, CUT_OFF)
         lines = request(self.workflow, self.snapshot, self.reply.tool_calls, 0)
         outcome = failure("cut_off", "Not run: the reply was cut off at the output limit.")
         closed = [end(c, CallStatus.NOT_RUN, outcome, c.requested_seq) for c in lines]
-        return self._change(Trigger.CONTINUE_TURN, calls=closed)
+        return self._change(Trigger.CONTINUE_TURN, calls=closed, reason=reason)
 
-    def go_on(self, nudge: str | None = None) -> Change:
-        return self._change(Trigger.CONTINUE_TURN, nudge=nudge)
+    def go_on(self, reason: Fault | None = None, nudge: str | None = None) -> Change:
+        """A reply that is not the end: why, if it is not the plan of a pipeline that says so."""
+        return self._change(Trigger.CONTINUE_TURN, nudge=nudge, reason=reason)
 
     def pauses(self) -> Change:
         nudge = self.reply.nudge
         if nudge and self.snapshot.last_text == nudge:
             return self.fails("malformed_reply", f"The model gave a malformed reply twice. {nudge}")
-        return self.go_on(nudge)
+        reason = Fault(type="paused", message="The provider paused the turn.")
+        if nudge:
+            reason = Fault(type="malformed_reply", message=nudge)
+        return self.go_on(reason, nudge)
 
     def is_empty(self) -> Change:
         if self.snapshot.last_text == EMPTY:
             return self.fails("empty_reply", "The model gave an empty reply twice.")
-        return self.go_on(EMPTY)
+        reason = Fault(type="empty_reply", message="The model gave an empty reply.")
+        return self.go_on(reason, EMPTY)
 
     def refused(self) -> Change:
         said = f": {self.reply.text.strip()}" if self.reply.text.strip() else "."
@@ -116,11 +139,11 @@ class Turn:
 
     def fails(self, kind: str, message: str) -> Change:
         reason = Fault(type=kind, message=clean(message))
-        cause = Cause(error=reason, usage=self.reply.usage, model=self.model)
+        cause = Cause(error=reason, usage=self.usage, model=self.model)
         return stop(self.snapshot, Trigger.FAIL, self.given, cause, {"used": self._used()})
 
     def _used(self, tool_calls: int = 0) -> Used:
-        return self.snapshot.run.used.plus(turns=1, tool_calls=tool_calls, usage=self.reply.usage)
+        return self.snapshot.run.used.plus(turns=1, tool_calls=tool_calls, usage=self.usage)
 
     def _change(
         self,
@@ -130,6 +153,7 @@ class Turn:
         nudge: str | None = None,
         tool_calls: int = 0,
         answer: str | None = None,
+        reason: Fault | None = None,
     ) -> Change:
         seq = self.snapshot.run.seq + 1
         said = {
@@ -151,8 +175,37 @@ class Turn:
             self.given,
             {"used": self._used(tool_calls), "answer": answer},
             rows=Rows(messages=messages, calls=calls or ()),
-            cause=Cause(usage=self.reply.usage, model=self.model),
+            cause=Cause(error=reason, usage=self.usage, model=self.model),
         )
+
+
+def _begun(transcript: Sequence[Message]) -> list[str]:
+    """The texts of the replies directly before this one that were cut off, in order."""
+    texts: list[str] = []
+    place = len(transcript)
+    while place > 1:
+        told, reply = transcript[place - 1], transcript[place - 2]
+        if told.text != CUT_OFF or not isinstance(reply, AssistantMessage):
+            break
+        texts.insert(0, reply.text)
+        place -= 2
+    return texts
+
+
+def _times_cut_off(transcript: Sequence[Message]) -> int:
+    """How many replies directly before this one were cut off, in a text or in a call."""
+    times = 0
+    for message in reversed(transcript):
+        match message:
+            case UserMessage(text) if text == CUT_OFF:  # an empty reply leaves nothing but this
+                times += 1
+            case AssistantMessage(calls=calls):
+                times += bool(calls)
+            case ToolMessage(text=text, error=True) if '"type":"cut_off"' in text:
+                pass
+            case _:
+                break
+    return times
 
 
 def faulted(

@@ -1,6 +1,6 @@
 """What is recorded of a run: plain data, one class for each kind of row."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -162,6 +162,13 @@ class RunRow(NamedTuple):
     lease_until: datetime | None = None
     forked_run: int | None = None
     forked_seq: int | None = None
+
+    def settled(self, usage: Usage) -> Usage:
+        """What a call used; all that was reserved for it, if its provider did not say."""
+        if usage.known:
+            return usage
+        kept = self.unsettled or usage
+        return replace(kept, cost=kept.cost or None, known=False)
 
     @property
     def unsettled(self) -> Usage | None:

@@ -96,7 +96,7 @@ class Snapshot:
             self._ask("", None, fresh, None, None)  # a pipeline's plan asked, not the model
         self.calls += len(fresh)
         self.ids.update((call.provider_id, call.number) for call in fresh)
-        if usage is not None and usage.input_tokens:
+        if usage is not None and usage.known and usage.input_tokens:
             self.shown.report(usage.input_tokens + usage.output_tokens)
         self._close()
         if shortened:

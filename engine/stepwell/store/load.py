@@ -37,6 +37,7 @@ _REPORTED = Prepared(
     .where(
         transition.c.run == _NUMBER,
         transition.c.input_tokens > 0,
+        transition.c.cached_tokens.is_not(None),  # else it is a reservation, not a count
         transition.c.trigger.in_([literal_column(f"'{one}'") for one in sorted(WHOLE)]),
     )
     .order_by(transition.c.seq.desc())

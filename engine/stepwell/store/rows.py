@@ -149,7 +149,7 @@ def transition_values(change: Change, number: int, worker: int | None) -> dict[s
         "digest": run.digest,
         "model": change.model,
         "input_tokens": usage.input_tokens if usage else None,
-        "cached_tokens": usage.cached_tokens if usage else None,
+        "cached_tokens": usage.cached_tokens if usage and usage.known else None,
         "output_tokens": usage.output_tokens if usage else None,
         "cost": usage.cost if usage else None,
         "error": change.error.as_json() if change.error else None,
