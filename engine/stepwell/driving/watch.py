@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stepwell.rules.change import Change
+from stepwell.state.ids import call_id
 from stepwell.store import Store, timeline
 from stepwell.store.owner import this_process
 from stepwell.views.runs import CallStep, HistoryEntry
@@ -62,7 +63,7 @@ def _entry(change: Change) -> HistoryEntry:
         digest=run.digest,
         model=change.model,
         calls=tuple(
-            CallStep(id=f"{run.id}-{call.number}", tool=call.tool, status=call.status)
+            CallStep(id=call_id(run.id, call.number), tool=call.tool, status=call.status)
             for call in change.calls
         ),
         usage=usage.tokens() if usage else None,

@@ -24,6 +24,7 @@ from stepwell.rules.decide import (
 )
 from stepwell.state import tokens
 from stepwell.state.circumstances import CallTerms
+from stepwell.state.ids import call_id
 from stepwell.state.records import Call
 from stepwell.state.snapshot import Snapshot
 from stepwell.tools import (
@@ -156,7 +157,7 @@ class Performer:
 
     @staticmethod
     def _context(call: Call, snapshot: Snapshot, tool: Tool) -> ToolContext:
-        id_ = f"{snapshot.run.id}-{call.number}"
+        id_ = call_id(snapshot.run.id, call.number)
         return ToolContext(
             run_id=snapshot.run.id,
             call_id=id_,

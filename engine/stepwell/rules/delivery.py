@@ -1,4 +1,4 @@
-"""Pure: what of that which was sent to a run can be taken now, and what taking it changes."""
+"""Pure: which inbox entries a run can accept now, and the resulting change."""
 
 from stepwell.machine import State, Trigger
 from stepwell.messages import AssistantMessage
@@ -12,19 +12,19 @@ from stepwell.workflow import Workflow
 
 
 def deliver(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> Change | None:
-    """What it changes that a run whose model is to be asked takes its inbox; None if it is empty.
+    """The change when a run accepts its inbox before a model call; None if there is nothing.
 
-    All calls have their results by then, so what is said comes after them.
+    All calls have their results by then, so the messages follow the results.
     """
     entries = _deliverable(workflow, snapshot)
     return _take(snapshot, Trigger.DELIVER, entries, given) if entries else None
 
 
 def wake(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> Change | None:
-    """What it changes that something was sent to a run that has ended; None where that waits.
+    """The change when an ended run accepts its inbox; None if the entries must wait.
 
-    A message goes on with a conversation that is done, with the workflow's allowance of turns and
-    calls once more. A raise that came as the limit was reached tops the run up.
+    A message continues a finished conversation, with a new allowance of turns and calls. A top-up
+    that arrives as the run reaches its limit raises the limit, and the run continues.
     """
     run, used, limits = snapshot.run, snapshot.run.used, workflow.limits
     entries = _deliverable(workflow, snapshot)
@@ -41,9 +41,9 @@ def wake(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> Change
 
 
 def _deliverable(workflow: Workflow, snapshot: Snapshot) -> list[InboxEntry]:
-    """Raises always; messages where the model would read them as what a user says next.
+    """Top-ups always; messages only where the model would read them as the user's next words.
 
-    A pipeline's plan never sees them. A turn that its provider has paused goes on as it is.
+    A pipeline's plan never sees messages. A turn that the provider paused continues unchanged.
     """
     is_over = snapshot.run.state is State.DONE
     paused = not is_over and isinstance(next(reversed(snapshot.transcript), None), AssistantMessage)

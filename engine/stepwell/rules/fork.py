@@ -12,6 +12,7 @@ from stepwell.plain_json import clean, jsonable
 from stepwell.rules.allowances import LimitOptions, amounts
 from stepwell.rules.approval import digest
 from stepwell.rules.change import Change, end
+from stepwell.state.ids import call_id
 from stepwell.state.records import Approval, ApprovalKind, Call, Role, RunRow, StoredMessage
 from stepwell.state.snapshot import Snapshot
 from stepwell.workflow import Workflow
@@ -132,11 +133,11 @@ def _message(workflow: Workflow, run: RunRow, options: ForkOptions) -> str | Non
 
 def _results(past: Snapshot, given: Mapping[str, Any]) -> dict[int, Envelope]:
     """The outcomes that were given, by the number of the call."""
-    waiting = {f"{past.run.id}-{n}": n for n, c in past.batch.items() if not c.status.final}
+    waiting = {call_id(past.run.id, n): n for n, c in past.batch.items() if not c.status.final}
     found: dict[int, Envelope] = {}
     for name, result in given.items():
         number = waiting.get(f"{past.run.id}-{str(name).rpartition('-')[2]}")
-        if number is None or str(name).upper() not in {str(number), f"{past.run.id}-{number}"}:
+        if number is None or str(name).upper() not in {str(number), call_id(past.run.id, number)}:
             raise InvalidInput(
                 f"No call {name} of run {past.run.id} was open at transition {past.run.seq}.",
                 f"Open then: {', '.join(waiting) or 'none'}.",

@@ -11,15 +11,15 @@ from stepwell.retry import RetryPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTerms:
-    """What a run's next model call may take.
+    """Limits and prices for a run's next model call.
 
     Attributes:
-        model: whose terms these are, as the run names it; None for its workflow's own.
-        name: as the history names it.
-        summariser: the terms of the model that writes summaries, where that is another one.
-        overhead: tokens of the instructions and tools that go with every request.
-        max_output: tokens of the longest reply wanted, or None for the provider's own.
-        is_metered: whether its workflow has a limit of cost for a day.
+        model: the model's name in the run; None for the workflow's own model.
+        name: the model's name in the history.
+        summariser: the terms of the model that writes summaries, if it is a different model.
+        overhead: tokens of the instructions and tools in every request.
+        max_output: maximum tokens of a reply; None for the provider's default.
+        is_metered: whether the workflow limits its cost per day.
     """
 
     model: str | None
@@ -31,7 +31,7 @@ class CallTerms:
     is_metered: bool = False
 
     def cost(self, state: State, read: int, written: int) -> Decimal | None:
-        """USD, at most, of a call in this state; None where the price is not known."""
+        """Maximum cost in USD of a call in this state; None if the price is unknown."""
         terms = self.summariser if state is State.SUMMARISING else None
         return (terms or self.terms).cost(read, written)
 
@@ -41,8 +41,8 @@ class Today:
     """Totals of the other runs of a workflow in the present day (UTC).
 
     Attributes:
-        before: how many began before this run.
-        cost: USD, spent or reserved; None if any price is not known.
+        before: how many runs began before this one.
+        cost: USD, spent or reserved; None if any price is unknown.
     """
 
     before: int
@@ -54,16 +54,16 @@ _POLICY = RetryPolicy()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What a decision about a run depends on beside the run itself.
+    """Inputs to a decision that are not part of the run.
 
     Attributes:
-        now: the time.
-        stopping: the driver has to stop: work in progress may end, and nothing new begins.
+        now: the current time.
+        stopping: the driver is stopping: work in progress may finish, but no new work starts.
         driven_since: when the driver claimed the run; None if there is no driver.
-        terms: what the next model call may take; None until a driver has asked.
-        today: what all runs of the workflow came to today, if it has limits by the day.
-        policy: how often and when a fault is tried again.
-        jitter: a random number in [0, 1); with 0 there is no wait before the next try.
+        terms: limits and prices for the next model call; None until a driver looks them up.
+        today: totals of the workflow's other runs today, if it has daily limits.
+        policy: when to retry after a fault, and how many times.
+        jitter: a random number in [0, 1); with 0, the retry is immediate.
     """
 
     now: datetime
@@ -76,5 +76,5 @@ class Circumstances:
 
     @property
     def overhead(self) -> int:
-        """Tokens of the instructions and tools that go with every request, if known."""
+        """Tokens of the instructions and tools in every request; 0 if unknown."""
         return self.terms.overhead if self.terms else 0

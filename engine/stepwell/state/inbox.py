@@ -1,4 +1,4 @@
-"""What is sent to a run from outside, to be taken at its next safe moment."""
+"""Messages and top-ups sent to a run, which accepts them at its next safe point."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class InboxKind(StrEnum):
-    """What is sent to a run: words for its model, or more room within its limits."""
+    """The kind of an inbox entry: a message for the model, or a raise of the limits."""
 
     MESSAGE = "message"
     TOP_UP = "top_up"
@@ -15,10 +15,10 @@ class InboxKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxEntry:
-    """What somebody sent to a run, and no transition has taken yet.
+    """An entry that was sent to a run and that no transition has accepted yet.
 
     Attributes:
-        amounts: by the limit's name, how much a `top_up` raises it.
+        amounts: how much a `top_up` raises each limit, by the limit's name.
     """
 
     number: int

@@ -20,6 +20,7 @@ from sqlalchemy import (
 from stepwell.machine import State
 from stepwell.plain_json import dumps
 from stepwell.rules.history import Row
+from stepwell.state.ids import call_id, question_id
 from stepwell.state.records import ApprovalStatus
 from stepwell.store import inbox
 from stepwell.store.claim import Owned
@@ -260,7 +261,7 @@ def _run_columns(row: Row, now: datetime) -> dict[str, Any]:
 
 
 def _call(run_id: str, row: Row) -> CallView:
-    id_ = f"{run_id}-{row['number']}"
+    id_ = call_id(run_id, row["number"])
     same = {name: row[name] for name in _SAME}
     return CallView(**same | {"id": id_, "idempotency_key": id_, "edited_arguments": row["edited"]})
 
@@ -292,7 +293,7 @@ def _results(run_id: str, calls: Sequence[Row]) -> Iterable[MessageView]:
                 seq=line["finished_seq"],
                 role="tool",
                 text=dumps(line["outcome"]),
-                call=f"{run_id}-{line['number']}",
+                call=call_id(run_id, line["number"]),
                 tool=line["tool"],
             )
 
@@ -303,9 +304,9 @@ def _approval(row: Row) -> ApprovalView:
     return ApprovalView(
         **same
         | {
-            "id": f"{id_}-q{row['number']}",
+            "id": question_id(id_, row["number"]),
             "run": id_,
-            "call": f"{id_}-{row['call']}",
+            "call": call_id(id_, row["call"]),
             "arguments": row["shown"],
         }
     )

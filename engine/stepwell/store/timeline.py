@@ -8,6 +8,7 @@ from sqlalchemy import Connection, RowMapping, select
 
 from stepwell.machine import CallStatus
 from stepwell.rules.history import Row
+from stepwell.state.ids import call_id
 from stepwell.store.owner import Owner
 from stepwell.store.tables import call, call_version, run, transition, worker
 from stepwell.views.runs import CallStep, HistoryEntry
@@ -26,7 +27,7 @@ def history(connection: Connection, number: int, after: int = 0) -> list[History
     lines = select(call).where(call.c.run == number).order_by(call.c.number)
     for line in connection.execute(lines).mappings():
         for seq, status in _steps(line, in_between[line["number"]]).items():
-            step = CallStep(id=f"{id_}-{line['number']}", tool=line["tool"], status=status)
+            step = CallStep(id=call_id(id_, line["number"]), tool=line["tool"], status=status)
             steps[seq].append(step)
     query = (
         select(transition, *OWNER)
