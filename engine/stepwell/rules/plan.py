@@ -1,4 +1,4 @@
-"""Pure: what a pipeline's plan says is next, and what that changes."""
+"""Pure: the next step of a pipeline's plan, and the resulting change."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from stepwell.state.snapshot import Snapshot
 
 
 def steps(transcript: Sequence[Message]) -> list[Step]:
-    """The steps that a pipeline has taken, read off its transcript."""
+    """The steps that a pipeline has taken, derived from its transcript."""
     taken: list[Step] = []
     wanted: dict[str, ToolCall] = {}
     for message in transcript:
@@ -36,15 +36,15 @@ def steps(transcript: Sequence[Message]) -> list[Step]:
 def next_step(
     pipeline: Pipeline, transcript: Sequence[Message], *more: Step
 ) -> Call | Ask | Answer:
-    """What the plan says comes next.
+    """Ask the plan for the next step.
 
     Args:
-        pipeline: whose plan.
+        pipeline: the pipeline whose plan is asked.
         transcript: the run's; its first message is the input.
-        more: steps taken that are not in the transcript yet.
+        more: completed steps that are not in the transcript yet.
 
     Raises:
-        PlanFailed: the plan raised, or returned something else.
+        PlanFailed: the plan raised an exception, or returned something that is not a step.
     """
     try:
         said = pipeline.plan(transcript[0].text, [*steps(transcript), *more])
@@ -61,7 +61,7 @@ def next_step(
 def planned_call(
     pipeline: Pipeline, snapshot: Snapshot, step: Call, given: Circumstances
 ) -> Change:
-    """The plan calls a tool: the ledger's line, with no message of a model."""
+    """The change when the plan calls a tool: a line in the ledger, but no model message."""
     try:
         arguments = jsonable(step.arguments)
     except ValueError as error:
@@ -75,7 +75,7 @@ def planned_call(
 
 
 def planned_answer(snapshot: Snapshot, step: Answer, given: Circumstances) -> Change:
-    """The plan has its answer."""
+    """The change when the plan returns its answer."""
     return change(snapshot, Trigger.ANSWER, given, {"answer": clean(step.text)})
 
 
@@ -87,12 +87,12 @@ def step_replied(
     provider: str,
     given: Circumstances,
 ) -> Change:
-    """What the reply to an `Ask` changes. One that is not complete fails the run."""
+    """The change after the reply to an `Ask`. An incomplete reply fails the run."""
     asked = next_step(pipeline, snapshot.transcript)
     prompt = asked.prompt if isinstance(asked, Ask) else ""
     offered = asked.tools if isinstance(asked, Ask) else ()
     tools = [tool for tool in pipeline.tools if tool.name in offered]
-    limited = replace(pipeline, tools=tools)  # a tool that was not offered is never run
+    limited = replace(pipeline, tools=tools)  # never run a tool that was not offered
     turn = Turn(limited, snapshot, reply, model, provider, given, prompt)
     if reply.stop is StopReason.REFUSAL:
         return turn.refused()
