@@ -17,10 +17,10 @@ from stepwell.rules.delivery import deliver
 from stepwell.rules.plan import next_step, planned_answer, planned_call, step_replied
 from stepwell.rules.recovery import cancel
 from stepwell.rules.summary import (
-    cut,
     is_too_long,
     not_summarised,
     overflows,
+    replaceable,
     skip,
     summarised,
     too_long,
@@ -222,7 +222,7 @@ def _reserve(snapshot: Snapshot, kept: Reservation, given: Circumstances) -> Rec
 def _summarising(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> Command:
     if workflow.summarising is None:  # it was an agent when this began
         return Record(change(snapshot, Trigger.SUMMARY_SKIPPED, given))
-    found = cut(workflow, snapshot)
+    found = replaceable(workflow, snapshot)
     kept = _within_limits(workflow, snapshot, given)
     last = turns_left(snapshot.run) < 2  # noqa: PLR2004 - one for the summary, one to go on with
     if found is None or last or isinstance(kept, Fault):

@@ -92,10 +92,10 @@ def overflows(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> b
     if most is not None and tokens > most:
         return True
     due = wanted is not None and tokens >= max(wanted, snapshot.run.overflow_at)
-    return due and cut(workflow, snapshot) is not None
+    return due and replaceable(workflow, snapshot) is not None
 
 
-def cut(workflow: Workflow, snapshot: Snapshot) -> Cut | None:
+def replaceable(workflow: Workflow, snapshot: Snapshot) -> Cut | None:
     """All but the first message and the last turns; None if that is nothing, or a summary alone.
 
     A reply and its results stay together, and so do a user's message and the reply to it.
@@ -168,7 +168,7 @@ def summarised(
     workflow: Workflow, snapshot: Snapshot, reply: Reply, model: str, given: Circumstances
 ) -> Change:
     """What a summary changes; one that is of no use changes nothing but that it was tried."""
-    found = cut(workflow, snapshot)
+    found = replaceable(workflow, snapshot)
     text = str(clean(reply.text)).strip()
     said = _said(snapshot.shown, found)
     problem = _problem(workflow, reply, text, said, found)
