@@ -196,7 +196,7 @@ class Engine(Deciding):
         """Drive whatever is due: for ever, or until nothing is.
 
         Args:
-            until_idle: return when nothing is due and nothing is under way.
+            until_idle: return when no run is due, in progress anywhere, or waiting for a retry.
             concurrency: how many runs are driven at once.
             stopping: once it is set, no effect begins any more; `work` returns when those under
                 way have ended, or were given back after the setting `grace`.

@@ -75,11 +75,14 @@ def test_a_long_pause_holds_no_run_of_that_model_for_longer_than_it_keeps_its_le
     for _ in range(2):
         engine.submit("limited", "Go.")
     with freeze_time() as clock:
-        thread = threading.Thread(target=engine.work, kwargs={"until_idle": True})
+        stopping = threading.Event()
+        thread = threading.Thread(target=engine.work, kwargs={"stopping": stopping})
         thread.start()
         for _ in range(15):
             thread.join(0.6)
             clock.tick(1)
+        stopping.set()
+        thread.join(30)
         assert not thread.is_alive()
         runs = engine.runs()
     assert [(run.state, run.owner, run.attempt) for run in runs] == [

@@ -54,7 +54,10 @@ def _announce(opened: Engine) -> None:
 def worker(
     concurrency: Annotated[int, typer.Option(min=1, help="How many runs at once.")] = 10,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="Stop when nothing is due.")
+        bool,
+        typer.Option(
+            "--until-idle", help="Stop when no run is due, in progress or waiting for a retry."
+        ),
     ] = False,
     no_schedules: Annotated[
         bool, typer.Option("--no-schedules", help="Do not fire schedules.")

@@ -52,7 +52,9 @@ class Pool:
     _seen: datetime = field(default_factory=clock.now)
 
     def run(self, *, until_idle: bool) -> None:
-        """Drive whatever is due, the oldest first; for ever, or until nothing is due.
+        """Drive due runs, the oldest first, without end or until idle.
+
+        Idle means that no run is due, in progress in any process, or waiting for a retry.
 
         Raises:
             StoreError: the database cannot be worked on; runs under way were given back.
@@ -70,7 +72,7 @@ class Pool:
             while not stopping.is_set():
                 was_idle = not self._driven  # before the look: what ends meanwhile may be due again
                 started = self._start_due()
-                if until_idle and was_idle and not started and not self._fire():
+                if until_idle and was_idle and not started and self._is_idle():
                     break
                 self._wait(changes)
                 self._mind_the_clock(ticker)
@@ -81,6 +83,20 @@ class Pool:
             self._drain()
         if self._broken is not None:
             raise self._broken
+
+    def _is_idle(self) -> bool:
+        """Whether nothing is left to wait for, after stuck runs were taken over."""
+        if self._fire() or self._is_coming():
+            return False
+        self._sweep()
+        return not self._is_coming() and not self._start_due()
+
+    def _is_coming(self) -> bool:
+        try:
+            return self.worker.is_coming()
+        except StoreError as error:
+            log.warning("Could not look for runs in progress, trying again: %s", error)
+            return True
 
     def _mind_the_clock(self, ticker: Ticker) -> None:
         """Where the clock was set back, jobs would wait until it is as late again as it was."""

@@ -92,6 +92,10 @@ class Worker:
 
         return self.driver.store.revise(number, woken) is not None
 
+    def is_coming(self) -> bool:
+        """Whether a run is in progress in another process, or waits for a retry."""
+        return self.driver.store.is_coming(self.workflows, clock.now())
+
     def sweep(self) -> None:
         """Take every stuck run from the owner that it has lost; and say that we are alive."""
         store = self.driver.store

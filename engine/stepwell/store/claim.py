@@ -60,6 +60,15 @@ _OWNED = text("""
         w.host, w.boot, w.namespace, w.pid, w.started
     FROM run r INDEXED BY run_owned JOIN worker w ON w.number = r.owner
     WHERE r.owner IS NOT NULL AND coalesce(:number, r.number) = r.number ORDER BY r.number""")
+_COMING = text(f"""
+    SELECT EXISTS (
+            SELECT 1 FROM run INDEXED BY run_due
+            WHERE owner IS NULL AND state IN ({_LIVE}) AND state <> 'awaiting_approval'
+                AND not_before > :now AND workflow IN (SELECT value FROM json_each(:workflows)))
+        OR EXISTS (
+            SELECT 1 FROM run INDEXED BY run_owned
+            WHERE owner IS NOT NULL AND owner <> :me AND lease_until > :now
+                AND workflow IN (SELECT value FROM json_each(:workflows)))""")  # noqa: S608 - no input
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +188,12 @@ def keep_late(cursor: sqlite3.Cursor, number: int, call: int, outcome: Envelope)
     """Keep the late outcome of an abandoned call as evidence. Nothing else changes."""
     values = {"run": number, "call": call, "outcome": dumps(outcome)}
     cursor.execute(_LATE, values)
+
+
+def is_coming(connection: Connection, me: int, workflows: Collection[str], now: datetime) -> bool:
+    """Whether a run of these workflows is in progress elsewhere, or waits for a retry."""
+    values = {"me": me, "workflows": dumps(sorted(workflows)), "now": milliseconds(now)}
+    return bool(connection.execute(_COMING, values).scalar())
 
 
 def owned(connection: Connection, number: int | None) -> list[Owned]:

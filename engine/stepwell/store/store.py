@@ -280,6 +280,12 @@ class Store(Database):
         with self.reading() as connection:
             return claim.owned(connection, number)
 
+    def is_coming(self, workflows: Collection[str], now: datetime) -> bool:
+        """Whether a run of these workflows is in progress elsewhere, or waits for a retry."""
+        me = self.worker()
+        with self.reading() as connection:
+            return claim.is_coming(connection, me, workflows, now)
+
     def today(self, run: RunRow, now: datetime) -> Today:
         """What its workflow's runs have used today (UTC)."""
         with self.reading() as connection:
