@@ -24,7 +24,11 @@ def test_approvals_lists_the_pending_ones_oldest_first(project: Project) -> None
     second = project.play(two(), say("End."), options=["--json"], code=3).json
     listed = project.run("approvals", "--json").json
     assert [q["run"] for q in listed] == [first["id"], second["id"], second["id"]]
-    assert [q["arguments"] for q in listed] == [{"cents": 5}, {"cents": 1}, {"cents": 2}]
+    assert [q["arguments"] for q in listed] == [
+        {"cents": 5, "to": "ann"},
+        {"cents": 1, "to": "ann"},
+        {"cents": 2, "to": "ann"},
+    ]
     question = listed[0]
     assert set(question) >= QUESTION
     assert question["call"] == first["calls"][0]["id"]
@@ -110,7 +114,7 @@ def test_edit_replaces_the_arguments_if_they_are_valid(project: Project) -> None
     assert '"cents": 3' in edited.out
     run = project.run("resume", "last", "--json").json
     assert paid(project) == ["paid 3 bo"]
-    assert run["calls"][0]["arguments"] == {"cents": 5}
+    assert run["calls"][0]["arguments"] == {"cents": 5, "to": "ann"}
     assert run["calls"][0]["edited_arguments"] == {"cents": 3, "to": "bo"}
     assert run["calls"][0]["outcome"]["edited_arguments"] == {"cents": 3, "to": "bo"}
 

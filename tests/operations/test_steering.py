@@ -257,7 +257,7 @@ def test_there_has_to_be_something_to_say(make: Callable[..., Engine], text: str
 def test_what_no_database_can_hold_is_cleaned(make: Callable[..., Engine]) -> None:
     engine = make(Reply("done"))
     run = engine.submit("w", "Go.")
-    sent = engine.send(run.id, "a\udcff\0b", by="\udcff")
+    sent = engine.send(run.id, "a\udcff\0b")
     assert sent.text is not None
     assert sent.text.encode()
     assert engine.resume(run.id).state == "done"

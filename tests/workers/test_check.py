@@ -168,4 +168,4 @@ def test_the_command_before_and_after_a_deploy(
     assert (code, len(one["differences"])) == (1, 2)
     assert stepwell("approve", "last")[0] == 0
     assert stepwell("resume", "last")[0] == 0
-    assert "defined anew at transition " in stepwell("show", "last")[1]
+    assert "workflow definition changed at transition " in stepwell("show", "last")[1]
