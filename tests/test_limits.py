@@ -134,13 +134,16 @@ def test_c22_a_loop_of_crashes_and_resumes_ends_at_the_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "spent"), [("timeout", FIRST), ("stream_cut", FIRST), ("overloaded", 0)]
+    ("kind", "spent", "turns"),
+    [("timeout", FIRST, 1), ("stream_cut", FIRST, 1), ("conflict", 0, 1), ("overloaded", 0, 0)],
 )
-def test_a_failed_call_is_charged_where_its_provider_may_bill_it(kind: str, spent: Any) -> None:
+def test_a_failed_call_is_charged_where_its_provider_may_bill_it(
+    kind: str, spent: Any, turns: int
+) -> None:
     run = begun(max_cost=Decimal(1))
     run.settle()
     failed = run.faults(kind=kind, retryable=True)
-    assert (run.run.used.cost, run.run.used.turns) == (spent, 1)
+    assert (run.run.used.cost, run.run.used.turns) == (spent, turns)
     assert (failed.usage.cost if failed.usage else 0) == spent
 
 

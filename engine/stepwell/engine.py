@@ -77,7 +77,7 @@ class Engine(Deciding):
         length = self.settings.lease
         every = min(self.settings.heartbeat, length / 3)  # a beat may be late, or fail once
         self._log = RunLog(self.store, self.settings.warn_cost, self.settings.warn_turns)
-        self._gate = ModelGate(self.settings.model_concurrency)
+        self._gate = ModelGate(self.settings.model_concurrency, self.settings.retry_policy)
         self._leases = Leases(self.store, timedelta(seconds=length), timedelta(seconds=every))
         check = self.models.check_runnable
         firer = Firer(self.store, self.workflows, declared(workflows, schedules), check)

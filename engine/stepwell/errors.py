@@ -135,6 +135,8 @@ class LeaseLost(StepwellError):
 
 # The kind of a `ProviderError` for a request that does not fit into the model's window.
 CONTEXT_LENGTH = "context_length"
+# Kinds of a `ProviderError` for a call that the provider did not begin: it is down or busy.
+OUTAGES = frozenset({"unreachable", "rate_limited", "overloaded", "server_error"})
 
 
 class ProviderError(StepwellError):

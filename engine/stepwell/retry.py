@@ -1,7 +1,7 @@
 """Pure: when a failed attempt is retried, and when to give up."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -11,21 +11,28 @@ class RetryPolicy:
     """How a fault is retried.
 
     Attributes:
-        attempts: the total number of tries, including crashes of the worker.
+        attempts: how often one step may fail, crashes of the worker included.
+        outage: how long a provider may refuse one step's calls. Such a call had no effect and cost
+            nothing, so it counts by time only.
         base, ceiling: the first and the longest wait of the backoff.
         retry_after_ceiling: the longest wait that a provider may ask for.
         keep_lease: for a longer wait the run is released, so that any worker can continue it.
     """
 
     attempts: int = 5
+    outage: timedelta = timedelta(hours=6)
     base: timedelta = timedelta(seconds=1)
     ceiling: timedelta = timedelta(minutes=5)
     retry_after_ceiling: timedelta = timedelta(hours=24)
     keep_lease: timedelta = timedelta(seconds=10)
 
-    def exhausted(self, attempt: int) -> bool:
-        """Whether `attempt` (1 is the first) was the last one."""
-        return attempt >= self.attempts
+    def exhausted(self, failures: int) -> bool:
+        """Whether a step that failed so often is given up."""
+        return failures >= self.attempts
+
+    def outlasted(self, since: datetime, now: datetime) -> bool:
+        """Whether a provider that has refused every call since then is given up."""
+        return now - since >= self.outage
 
     def wait(self, attempt: int, jitter: float, retry_after: float | None = None) -> timedelta:
         """How long to wait after `attempt` failed.

@@ -36,7 +36,9 @@ class Settings(BaseSettings):
         app: the module whose workflows are registered.
         model: the model of workflows that do not name one.
         lease, heartbeat: how long a silent driver keeps a run, and how often a driver reports.
-        attempts, retry_base, retry_ceiling: how often one step is tried, and the waits in between.
+        attempts: how often one step may fail before its run fails.
+        outage: how long a provider that is down or busy may refuse a step before its run fails.
+        retry_base, retry_ceiling: the first and the longest wait between two tries.
         model_timeout: how long a model can be silent before its call fails.
         sweep: how often a worker looks for stuck runs.
         grace: how long a stopping worker waits for work in progress.
@@ -56,6 +58,7 @@ class Settings(BaseSettings):
     lease: float = Field(default=30.0, gt=0)
     heartbeat: float = Field(default=10.0, gt=0)
     attempts: int = Field(default=5, ge=1)
+    outage: float = Field(default=6 * 3600.0, ge=0)
     retry_base: float = Field(default=1.0, ge=0)
     retry_ceiling: float = Field(default=300.0, ge=0)
     model_timeout: float = Field(default=600.0, gt=0)
@@ -101,6 +104,7 @@ class Settings(BaseSettings):
         """How faults are retried."""
         return RetryPolicy(
             attempts=self.attempts,
+            outage=timedelta(seconds=self.outage),
             base=timedelta(seconds=self.retry_base),
             ceiling=timedelta(seconds=self.retry_ceiling),
         )

@@ -104,6 +104,6 @@ def test_a_run_that_kills_every_worker_fails_with_its_story(fork: Fork, tmp_path
         error = engine.get("last").error
         assert error
         assert error["type"] == "worker_lost"
-        assert "attempt 5 of 5" in error["message"]
+        assert "failure 5 of 5" in error["message"]
     check_run(tmp_path)
     assert effects(tmp_path)["pay", "3"] <= 1

@@ -260,7 +260,7 @@ def test_c22_a_run_that_kills_its_worker_each_time_fails_with_the_story(
     lose_again_and_again(engine, frozen)
     run = engine.get("last")
     assert (run.state, present(run.error)["type"], run.used.turns) == ("failed", "worker_lost", 5)
-    assert "attempt 5 of 5" in present(run.error)["message"]
+    assert "failure 5 of 5" in present(run.error)["message"]
 
 
 # -- tools that can find out
@@ -480,23 +480,23 @@ def test_e01_a_waiting_run_can_be_cancelled(
 def test_e01_short_waits_are_sat_out(make: Callable[..., Engine]) -> None:
     engine = make(limited(0), limited(0), limited(None), Reply("done"))
     run = engine.run("w", "Go.")
-    assert (run.answer, run.used.turns, run.attempt) == ("done", 4, 1)
+    assert (run.answer, run.used.turns, run.attempt) == ("done", 1, 1)
     retries = [e for e in engine.history(run.id) if e.trigger == "retry"]
     assert [e.attempt for e in retries] == [2, 3, 4]
     assert {e.fence for e in retries} == {1}
 
 
-BUSY = ProviderError("Busy.", kind="overloaded", retryable=True, retry_after=0)
+LATE = ProviderError("Too late.", kind="timeout", retryable=True, retry_after=0)
 
 
 def test_attempts_are_exhausted(make: Callable[..., Engine]) -> None:
-    engine = make(BUSY)
+    engine = make(LATE)
     run = engine.run("w", "Go.")
-    assert (run.state, present(run.error)["type"], run.used.turns) == ("failed", "overloaded", 5)
+    assert (run.state, present(run.error)["type"], run.used.turns) == ("failed", "timeout", 5)
     assert engine.resume(run.id).used.turns == 10
 
 
 def test_retries_count_against_the_limit(make: Callable[..., Engine]) -> None:
-    engine = make(BUSY)
+    engine = make(LATE)
     run = engine.run("w", "Go.", max_turns=3)
     assert (run.state, run.used.turns) == ("capped", 3)

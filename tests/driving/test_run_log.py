@@ -154,7 +154,7 @@ def test_the_thresholds_can_be_set(
 def test_a_run_that_failed_is_an_error(
     make: Callable[..., Engine], ends: Callable[..., list[tuple[str, dict[Any, Any]]]]
 ) -> None:
-    engine = make(ProviderError("503", kind="overloaded", retryable=True))
+    engine = make(ProviderError("504", kind="timeout", retryable=True))
     run = engine.run("w", "Go.")
     [(level, line)] = ends()
     assert (level, line["state"], line["errors"]) == ("ERROR", "failed", 5)

@@ -18,7 +18,8 @@ from tests.narrowing import present
 from tests.providers.says import says
 from tests.providers.strict_server import StrictServer, error
 
-DOWN = ProviderError("It is down.", kind="overloaded", retryable=True)
+DOWN = ProviderError("It is silent.", kind="timeout", retryable=True)
+BUSY = ProviderError("It is busy.", kind="overloaded", retryable=True)
 WRONG = ProviderError("The key is not valid.", kind="authentication")
 SETTINGS = AT_ONCE.model_copy(update={"attempts": 3})
 
@@ -56,11 +57,17 @@ def test_after_the_last_attempt_the_next_model_goes_on(tmp_path: Path) -> None:
             ("answer", "scripted:python"),
         ]
         faults = [entry.error for entry in engine.history(run.id) if entry.error]
-    assert faults[-1]["type"] == "overloaded"
-    assert (
-        faults[-1]["message"] == "It is down. (attempt 3, the last) Going on with scripted:python."
-    )
+    assert faults[-1]["type"] == "timeout"
+    assert faults[-1]["message"] == "It is silent. (failure 3 of 3) Going on with scripted:python."
     assert (first.asked, run.used.turns) == (3, 4)
+
+
+def test_an_outage_of_hours_is_not_waited_for_where_there_is_another_model(tmp_path: Path) -> None:
+    first, last = Failing(BUSY, "a:1"), StrictModel([Reply("Hello.")])
+    with opened(tmp_path / "runs.db", first, last) as engine:
+        run = engine.run("w", "Go on.")
+    assert (run.state, run.answer, run.model) == ("done", "Hello.", "scripted:python")
+    assert (first.asked, run.used.turns) == (3, 1)
 
 
 def test_a_permanent_error_goes_on_at_once_and_each_model_has_its_attempts(tmp_path: Path) -> None:
@@ -72,7 +79,7 @@ def test_a_permanent_error_goes_on_at_once_and_each_model_has_its_attempts(tmp_p
     ]
     with opened(tmp_path / "runs.db", *models) as engine:
         run = engine.run("w", "Go on.", max_turns=20)
-        assert (run.state, present(run.error)["type"], run.model) == ("failed", "overloaded", "d:1")
+        assert (run.state, present(run.error)["type"], run.model) == ("failed", "timeout", "d:1")
         assert [model for trigger, model in told(engine, run)[1:]] == [
             "a:1",
             *["b:1"] * 3,

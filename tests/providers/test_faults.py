@@ -65,17 +65,23 @@ def test_a_permanent_error_ends_a_run_at_the_first_attempt(
 
 
 @pytest.mark.parametrize("status", TEMPORARY)
-def test_an_outage_ends_a_run_after_the_last_attempt(
+def test_an_outage_is_bounded_by_time_and_costs_no_turn(
     api: str, status: int, llmock: Any, make: Any
 ) -> None:
     llmock.outage(status=status)
-    attempts = ATTEMPTS if status == 500 else 2  # with the others it asks for a second each time
-    runs = make(api, AT_ONCE.model_copy(update={"attempts": attempts}))
+    runs = make(api, AT_ONCE.model_copy(update={"outage": 0.0}))
     run = runs.run()
-    assert (run.state, run.error["type"], run.used.turns) == ("failed", TEMPORARY[status], attempts)
-    assert len(llmock.requests) == attempts
-    assert [entry.attempt for entry in runs.faults(run)] == [*range(2, attempts + 1), attempts]
-    assert "the last" in run.error["message"]
+    assert (run.state, run.error["type"], run.used.turns) == ("failed", TEMPORARY[status], 0)
+    assert len(llmock.requests) == 1
+    assert "was refused" in run.error["message"]
+
+
+def test_an_outage_outlives_the_count_of_attempts(api: str, llmock: Any, make: Any) -> None:
+    llmock.fail(500, times=ATTEMPTS + 3).reply("Hello.", times=None).tool_mode("off")
+    runs = make(api)
+    run = runs.run()
+    assert (run.state, run.answer, run.used.turns) == ("done", "Hello.", 1)
+    assert [entry.attempt for entry in runs.faults(run)] == [*range(2, ATTEMPTS + 5)]
 
 
 @pytest.mark.parametrize("status", TEMPORARY)
@@ -109,7 +115,7 @@ def test_a_long_wait_gives_the_run_back(api: str, llmock: Any, make: Any) -> Non
 
 
 def test_waits_grow_as_they_should(api: str, llmock: Any, make: Any) -> None:
-    llmock.outage(status=500)
+    llmock.outage(status=504)
     runs = make(api, AT_ONCE.model_copy(update={"retry_base": 0.02}))
     run = runs.run()
     told = [entry.at for entry in runs.faults(run)]
@@ -234,9 +240,9 @@ def test_nothing_listens_at_the_address(
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
-    runs = make(api)
+    runs = make(api, AT_ONCE.model_copy(update={"outage": 0.0}))
     run = runs.run()
-    assert (run.state, run.error["type"], run.used.turns) == ("failed", "connection", ATTEMPTS)
+    assert (run.state, run.error["type"], run.used.turns) == ("failed", "unreachable", 0)
 
 
 @pytest.mark.usefixtures("environment")

@@ -29,6 +29,8 @@ FLEETING = {
     "stuck",
     "cancel_requested",
     "not_before",
+    "failures",
+    "outage_since",
     "reserved_turns",
 }
 

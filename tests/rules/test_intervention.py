@@ -249,8 +249,7 @@ def test_c22_progress_between_crashes_resets_the_attempts_but_not_the_count() ->
 def test_a_last_attempt_that_is_lost_closes_its_calls() -> None:
     run = InMemory(agent())
     run.asks(PAY, ("look", {"q": "a"}))
-    for _ in range(4):
-        run.snapshot.run = run.run._replace(attempt=run.run.attempt + 1)
+    run.snapshot.run = run.run._replace(failures=4)
     run.crash()
     assert (run.state, run.statuses) == ("failed", ["unknown", "unknown"])
     run.resume()
@@ -301,7 +300,7 @@ def test_an_interrupted_driver_gives_the_run_back_without_using_up_an_attempt() 
 
 def test_the_story_of_a_lost_worker() -> None:
     run = InMemory(agent())
-    run.snapshot.run = run.run._replace(state=State.DISPATCHING, attempt=2)
+    run.snapshot.run = run.run._replace(state=State.DISPATCHING, attempt=9, failures=1)
     fault = lost_worker(run.snapshot, RetryPolicy(attempts=3))
     assert fault.type == "worker_lost"
-    assert "lost in dispatching (attempt 2 of 3)" in fault.message
+    assert "lost in dispatching (failure 2 of 3)" in fault.message

@@ -1,6 +1,7 @@
 """What a model's reply, or its failure, changes (A09, A10, E08, E10)."""
 
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -277,10 +278,46 @@ def test_the_fifth_failure_is_the_last() -> None:
     run = a_run()
     for attempt in (1, 2, 3, 4):
         assert run.run.attempt == attempt
-        run.faults(retryable=True, kind="overloaded", retry_after=0)
+        run.faults(retryable=True, kind="stream_cut", retry_after=0)
+    run.faults(retryable=True, kind="stream_cut")
+    assert (run.state, run.run.error.type, run.run.used.turns) == ("failed", "stream_cut", 5)
+    assert "failure 5 of 5" in run.run.error.message
+
+
+REFUSALS = ["unreachable", "rate_limited", "overloaded", "server_error"]
+
+
+@pytest.mark.parametrize("kind", REFUSALS)
+def test_a_provider_may_refuse_for_hours_before_a_run_fails(kind: str) -> None:
+    run = a_run()
+    tries = 0
+    while run.now < NOW + timedelta(hours=6):
+        run.faults(retryable=True, kind=kind)
+        tries += 1
+        assert (run.state, run.run.failures, run.run.used.turns) == ("awaiting_model", 0, 0)
+        run.now = max(run.run.not_before, run.now + timedelta(seconds=1))
+    assert tries > 6 * 3600 / 300  # no wait is longer than five minutes
+    run.faults(retryable=True, kind=kind)
+    assert (run.state, run.run.error.type) == ("failed", kind)
+    assert f"every call since {NOW:%Y-%m-%d %H:%M}Z was refused" in run.run.error.message
+
+
+def test_an_outage_ends_with_a_reply_and_with_any_other_fault() -> None:
+    run = a_run()
     run.faults(retryable=True, kind="overloaded")
-    assert (run.state, run.run.error.type, run.run.used.turns) == ("failed", "overloaded", 5)
-    assert "attempt 5, the last" in run.run.error.message
+    assert run.run.outage_since == NOW
+    run.faults(retryable=True, kind="timeout")
+    assert (run.run.outage_since, run.run.failures, run.run.attempt) == (None, 1, 3)
+    run.faults(retryable=True, kind="overloaded")
+    run.asks(PAY)
+    assert (run.run.outage_since, run.run.failures, run.run.attempt) == (None, 0, 1)
+
+
+def test_a_crash_in_an_outage_is_a_failure_and_not_its_end() -> None:
+    run = a_run()
+    run.faults(retryable=True, kind="server_error")
+    run.crash()
+    assert (run.run.outage_since, run.run.failures, run.run.attempt) == (NOW, 1, 3)
 
 
 def test_a_reply_resets_the_attempts() -> None:

@@ -40,9 +40,7 @@ from stepwell.workflow import Workflow, model_name
 log = logging.getLogger("stepwell")
 OnTransition = Callable[[Change], None]
 
-# Seconds that a rate limit holds the other runs of its model back, where it does not say itself,
-# and after which a run that is held back looks whether it has to stop.
-FIRST_PAUSE = 1.0
+# Seconds after which a run that waits for its model looks whether it has to stop.
 LONGEST_PAUSE = 0.5
 # Seconds between tries to record an outcome that the database could not take.
 RECORD_AGAIN = 0.25
@@ -185,14 +183,12 @@ class Steps:
         if wait > 0:
             self.lease.news.wait(min(wait, LONGEST_PAUSE))
             return None
+        error = None
         try:
             outcome = self.performer.perform(command, self.snapshot)
+            error = outcome.error if isinstance(outcome, Faulted) else None
         finally:
-            gate.leave(model)
-        if isinstance(outcome, Faulted) and outcome.error.kind == "rate_limited":
-            # Not for longer than a run keeps its lease: then it asks itself, and is put back.
-            longest = self.use.policy.keep_lease.total_seconds()
-            gate.close(model, min(outcome.error.retry_after or FIRST_PAUSE, longest))
+            gate.leave(model, error)
         return outcome
 
     def _conclude(self, outcome: Outcome) -> None:

@@ -180,10 +180,13 @@ def from_exception(error: Exception) -> ProviderError | None:
     response = getattr(error, "response", None)
     if "APIStatusError" in names and response is not None:
         return from_body(getattr(error, "body", None), response.status_code, response.headers)
+    why = error.__cause__ or error
+    if isinstance(why, httpx2.ConnectError | httpx2.ConnectTimeout):
+        text = f"The provider cannot be reached: {type(why).__name__}: {_short(why)}"
+        return ProviderError(text, kind="unreachable", retryable=True)
     if "APITimeoutError" in names or isinstance(error, httpx2.TimeoutException):
         return ProviderError("The provider did not answer in time.", kind="timeout", retryable=True)
     if "APIConnectionError" in names or isinstance(error, httpx2.TransportError):
-        why = error.__cause__ or error
         text = f"The connection to the provider failed: {type(why).__name__}: {_short(why)}"
         retryable = not isinstance(why, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError)
         return ProviderError(text, kind="connection", retryable=retryable)

@@ -90,6 +90,9 @@ class Change(Rows, Cause):
 WHOLE = frozenset({Trigger.REQUEST_TOOLS, Trigger.ANSWER, Trigger.CONTINUE_TURN})
 
 
+# A step begins: none of its tries has failed.
+AFRESH: RunColumns = {"attempt": 1, "failures": 0, "outage_since": None}
+
 _NO_ROWS = Rows()
 _NO_CAUSE = Cause()
 
@@ -143,11 +146,14 @@ def _moved(
 ) -> RunRow:
     """A run in its next state: what changes in its columns whatever the transition."""
     live = state in LIVE
+    keeps = trigger in KEEPS_ATTEMPT
     run = before._replace(
         state=state,
         seq=before.seq + 1,
         updated_at=max(given.now, before.updated_at),
-        attempt=before.attempt if trigger in KEEPS_ATTEMPT else 1,
+        attempt=before.attempt if keeps else 1,
+        failures=before.failures if keeps else 0,
+        outage_since=before.outage_since if keeps else None,
         not_before=None,
         reserved_tokens=0,
         reserved_cost=Decimal(0),

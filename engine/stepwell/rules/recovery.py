@@ -8,7 +8,7 @@ from stepwell.machine import LIVE, State, Trigger
 from stepwell.retry import RetryPolicy
 from stepwell.rules.allowances import LimitOptions, raised
 from stepwell.rules.approval import expire
-from stepwell.rules.change import Cause, Change, change, stop
+from stepwell.rules.change import AFRESH, Cause, Change, change, stop
 from stepwell.state.circumstances import Circumstances
 from stepwell.state.records import Fault, RunColumns
 from stepwell.state.snapshot import Snapshot
@@ -78,7 +78,7 @@ def _switch(snapshot: Snapshot, given: Circumstances, by: str | None, model: str
     if model == run.model:
         return None
     cause = Cause(by=by, model=model)
-    return change(snapshot, Trigger.RETRY, given, {"model": model, "attempt": 1}, cause=cause)
+    return change(snapshot, Trigger.RETRY, given, {"model": model, **AFRESH}, cause=cause)
 
 
 def cancel(
@@ -134,7 +134,7 @@ def lost_worker(snapshot: Snapshot, policy: RetryPolicy) -> Fault:
     return Fault(
         type="worker_lost",
         message=f"The process that drove this run was lost in {run.state} "
-        f"(attempt {run.attempt} of {policy.attempts}).",
+        f"(failure {run.failures + 1} of {policy.attempts}).",
     )
 
 
@@ -162,10 +162,12 @@ def take_over(
     if run.state is State.AWAITING_APPROVAL:
         return _let_expire(snapshot, given, columns)
     cause = Cause(error=fault, usage=run.unsettled)
-    if given.policy.exhausted(run.attempt):
+    failures = run.failures + 1
+    if given.policy.exhausted(failures):
         return stop(snapshot, Trigger.FAIL, given, cause, columns)
     wait = given.policy.wait(run.attempt, given.jitter)
-    columns |= {"attempt": run.attempt + 1, "not_before": given.now + wait if wait else None}
+    not_before = given.now + wait if wait else None
+    columns |= {"attempt": run.attempt + 1, "failures": failures, "not_before": not_before}
     return change(snapshot, Trigger.RETRY, given, columns, cause=cause)
 
 

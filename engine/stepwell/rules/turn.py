@@ -1,10 +1,10 @@
 """Pure: what a model's reply, or its failure, changes."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from stepwell.envelope import failure
-from stepwell.errors import ProviderError
+from stepwell.errors import OUTAGES, ProviderError
 from stepwell.machine import CallStatus, Trigger
 from stepwell.messages import (
     AssistantMessage,
@@ -19,7 +19,7 @@ from stepwell.plain_json import clean
 from stepwell.retry import RetryPolicy
 from stepwell.rules.budget import tool_calls_left
 from stepwell.rules.calls import fill, request
-from stepwell.rules.change import Cause, Change, Rows, change, end, stop
+from stepwell.rules.change import AFRESH, Cause, Change, Rows, change, end, stop
 from stepwell.state.circumstances import Circumstances
 from stepwell.state.records import Call, Fault, Role, RunColumns, RunRow, StoredMessage, Used
 from stepwell.state.snapshot import Snapshot
@@ -227,21 +227,23 @@ def faulted(
     run = snapshot.run
     message = str(clean(str(error)))
     used, usage = bill(run, error)
-    if not error.retryable or given.policy.exhausted(run.attempt):
-        if error.retryable:
-            message = f"{message} (attempt {run.attempt}, the last)"
+    tried = _tried(run, error, given.now)
+    given_up = _given_up(run._replace(**tried), given, fallback) if error.retryable else ""
+    if not error.retryable or given_up:
+        message = f"{message}{given_up}"
         if fallback is None:
             fault = Fault(type=error.kind, message=message)
             cause = Cause(error=fault, usage=usage, model=model)
             return stop(snapshot, Trigger.FAIL, given, cause, {"used": used})
         fault = Fault(type=error.kind, message=f"{message} Going on with {fallback}.")
         cause = Cause(error=fault, usage=usage, model=model)
-        own: RunColumns = {"used": used, "model": fallback, "attempt": 1}
+        own: RunColumns = {"used": used, "model": fallback, **AFRESH}
         return change(snapshot, Trigger.RETRY, given, own, cause=cause)
     fault = Fault(type=error.kind, message=message)
     wait = given.policy.wait(run.attempt, given.jitter, error.retry_after)
     columns: RunColumns = {
         "used": used,
+        **tried,
         "attempt": run.attempt + 1,
         "not_before": given.now + wait,
         **released_for(wait, given.policy),
@@ -250,13 +252,32 @@ def faulted(
     return change(snapshot, Trigger.RETRY, given, columns, cause=cause)
 
 
+def _tried(run: RunRow, error: ProviderError, now: datetime) -> RunColumns:
+    """The step's budgets after a failed call: one more failure, or the time of an outage."""
+    if error.kind in OUTAGES:
+        return {"outage_since": run.outage_since or now}
+    return {"failures": run.failures + 1, "outage_since": None}
+
+
+def _given_up(run: RunRow, given: Circumstances, fallback: str | None) -> str:
+    """Why its step is not tried again with this model, to be added to the fault; or nothing."""
+    policy = given.policy
+    if run.outage_since is None:
+        over = policy.exhausted(run.failures)
+        return f" (failure {run.failures} of {policy.attempts})" if over else ""
+    if policy.outlasted(run.outage_since, given.now):
+        return f" (every call since {run.outage_since:%Y-%m-%d %H:%M}Z was refused)"
+    return " (refused too often)" if fallback and policy.exhausted(run.attempt) else ""
+
+
 def bill(run: RunRow, error: ProviderError) -> tuple[Used, Usage | None]:
     """What is used after a failed call, and what it took: all that was reserved, if any.
 
-    A provider may have worked on a call whose answer did not arrive, and bill it.
+    A provider may have worked on a call whose answer did not arrive, and bill it. One that it
+    refused in an outage is no turn: a run would use up its turns while it waits.
     """
     usage = run.unsettled if error.kind in MAY_BE_BILLED else None
-    return run.used.plus(turns=1, usage=usage), usage
+    return run.used.plus(turns=error.kind not in OUTAGES, usage=usage), usage
 
 
 def released_for(wait: timedelta, policy: RetryPolicy) -> RunColumns:

@@ -118,6 +118,8 @@ class RunRow(NamedTuple):
         seq: how many transitions there were.
         fence: grows with every owner; a writer with an older one changes nothing.
         attempt: 1 for the first try of the present step.
+        failures: how many of its tries count against the setting `attempts`.
+        outage_since: when the provider began to refuse every call of this step.
         not_before: nobody goes on earlier (a retry's wait, or when a question expires).
         active_ms: how long it was driven, without waiting for people or for a worker.
         reserved_turns, reserved_tokens, reserved_cost: what the next step may use at most; settled
@@ -145,6 +147,8 @@ class RunRow(NamedTuple):
     approve: ApprovePolicy = ApprovePolicy.PARK
     fence: int = 0
     attempt: int = 1
+    failures: int = 0
+    outage_since: datetime | None = None
     not_before: datetime | None = None
     used: Used = Used()
     active_ms: int = 0
@@ -184,6 +188,8 @@ class RunColumns(TypedDict, total=False):
     model: str | None
     fence: int
     attempt: int
+    failures: int
+    outage_since: datetime | None
     not_before: datetime | None
     used: Used
     limits: RunLimits

@@ -86,7 +86,7 @@ _FIXED = (
 _NOT_THE_DRIVERS = ("owner", "lease_until", "cancel_requested")
 # Columns that few transitions change: the others do not write them again. A column that is missing
 # here is only written more often than it needs to be.
-_SELDOM = (*SET, "fence", "answer", "error", "finished_at")
+_SELDOM = (*SET, "fence", "failures", "outage_since", "answer", "error", "finished_at")
 _CALL_FIXED = ("number", "provider_id", "tool", "arguments", "requested_seq")
 _APPROVAL_FIXED = ("number", "call", "kind", "asked_at", "asked_seq", "expires_at")
 

@@ -58,6 +58,8 @@ class Run(SQLModel, table=True):
     seq: int
     fence: int
     attempt: int
+    failures: int = Field(sa_column_kwargs={"server_default": "0"})
+    outage_since: datetime | None = Field(default=None, sa_type=Milliseconds)
     not_before: datetime | None = Field(default=None, sa_type=Milliseconds)
     owner: int | None = Field(default=None, foreign_key="worker.number")
     lease_until: datetime | None = Field(default=None, sa_type=Milliseconds)

@@ -21,11 +21,11 @@ def _version_2(operations: Any) -> None:
 
 
 def _version_3(operations: Any) -> None:
-    """Indexes for runs by state and by workflow, and what a call's tool declared when it began."""
+    """Indexes by state and workflow, what a call's tool declared, and budgets of failures."""
     # not imported with this module: they bring Alembic
-    from stepwell.store.migrations import declarations, queries
+    from stepwell.store.migrations import declarations, failures, queries
 
-    for feature in (queries, declarations):
+    for feature in (queries, declarations, failures):
         feature.upgrade(operations)
 
 
