@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from stepwell.plain_json import dumps
+from stepwell.plain_json import clean, dumps
 
 Envelope = dict[str, Any]
 
@@ -13,8 +13,11 @@ def success(result: Any) -> Envelope:
 
 
 def failure(kind: str, message: str, hint: str = "") -> Envelope:
-    """The outcome of a call that failed; `kind` is shown as the error's type."""
-    return {"ok": False, "error": {"type": kind, "message": message, "hint": hint}}
+    """The outcome of a call that failed; `kind` is shown as the error's type.
+
+    The texts may quote what a model or a tool said.
+    """
+    return {"ok": False, "error": {"type": kind, "message": clean(message), "hint": clean(hint)}}
 
 
 def cut(envelope: Envelope, limit: int) -> tuple[Envelope, str | None]:

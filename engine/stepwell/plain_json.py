@@ -41,19 +41,33 @@ def canonical(value: Any) -> str:
     )
 
 
-def clean(value: Any) -> Any:
-    """`value` with every character replaced that a database or UTF-8 cannot store, keys included.
+def clean(value: Any, levels: int = MAX_DEPTH) -> Any:
+    """`value` in a form that a database can store as UTF-8 and as JSON, keys included.
 
     A lone surrogate becomes U+FFFD and NUL becomes U+2400; two surrogates that make one character
-    become that character. Any other text stays exactly as it is.
+    become that character. A number that JSON does not have, or that no database takes, becomes its
+    text, as does what is nested deeper than `levels`. Everything else stays exactly as it is.
     """
     if isinstance(value, str):
         return _clean_text(value)
-    if isinstance(value, dict):
-        return _clean_dict(value)
-    if isinstance(value, list):
-        return [clean(item) for item in value]
+    if isinstance(value, dict | list):
+        if levels <= 0:
+            return _flattened(value)
+        if isinstance(value, dict):
+            return _clean_dict(value, levels - 1)
+        return [clean(item, levels - 1) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    if isinstance(value, int) and value.bit_length() > MAX_INT_BITS:
+        return f"{value:#x}"
     return value
+
+
+def _flattened(value: Any) -> str:
+    try:
+        return _clean_text(dumps(value))
+    except (ValueError, TypeError, RecursionError):
+        return f"[nested deeper than {MAX_DEPTH} levels]"
 
 
 def _clean_text(text: str) -> str:
@@ -68,13 +82,13 @@ def _clean_text(text: str) -> str:
     return text
 
 
-def _clean_dict(value: dict[Any, Any]) -> dict[Any, Any]:
+def _clean_dict(value: dict[Any, Any], levels: int) -> dict[Any, Any]:
     result: dict[Any, Any] = {}
     for key, item in value.items():
         name = _clean_text(key) if isinstance(key, str) else key
         while name != key and (name in result or name in value):  # two keys stay two
             name += "\N{REPLACEMENT CHARACTER}"
-        result[name] = clean(item)
+        result[name] = clean(item, levels)
     return result
 
 

@@ -53,7 +53,7 @@ POINTS = [
 TOOLS = ["read-only", "idempotent", "reconcilable", "other"]
 FAULTS = ["SIGKILL", "SIGTERM", "SIGSTOP", "disk full", "locked", "provider down"]
 
-LEASE = Settings(lease=1, heartbeat=0.2, retry_base=0, synchronous="off")
+LEASE = Settings(lease=1, heartbeat=0.2, retry_base=0, outage=0, synchronous="off")
 BOUND = 0.2  # seconds that a commit is tried for, and for how long another process keeps the lock
 LOCKED_FOR = 0.5
 LONG = "More than fits into the last page. " * 400

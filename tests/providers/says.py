@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 Body = dict[str, Any]
-_numbers = itertools.count(1)
+_numbers = itertools.count(1_000)  # the payloads have lower ones
 
 
 def says(api: str, text: str = "", *calls: tuple[str, str, Body], **options: Any) -> Body:

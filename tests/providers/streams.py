@@ -104,7 +104,7 @@ def _anthropic(body: Body) -> Iterator[Body]:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": usage | {"output_tokens": 1},
+        "usage": usage and usage | {"output_tokens": 1},
     }
     yield {"type": "message_start", "message": start}
     yield {"type": "ping"}
@@ -117,7 +117,7 @@ def _anthropic(body: Body) -> Iterator[Body]:
     yield {
         "type": "message_delta",
         "delta": ending,
-        "usage": {"output_tokens": usage.get("output_tokens", 0)},
+        "usage": usage and {"output_tokens": usage.get("output_tokens", 0)},
     }
     yield {"type": "message_stop"}
 

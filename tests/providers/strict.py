@@ -149,7 +149,7 @@ def _responses_item(
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text or "{}")
+        json.loads(text or "{}", parse_int=str)
     except ValueError:
         return False
     return True

@@ -15,8 +15,8 @@ from stepwell.messages import Reply
 from stepwell.providers import anthropic, openai_chat, openai_responses, sse
 from stepwell.providers.account import account
 from stepwell.providers.faults import from_body, masked, retry_after
-from stepwell.providers.http import parsed, reading
 from stepwell.providers.openai_responses import VARIABLES
+from stepwell.providers.reading import parsed, reading
 from stepwell.providers.registry import resolve
 from stepwell.providers.wire import Wire
 from tests.providers import strict

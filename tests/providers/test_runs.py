@@ -1,6 +1,7 @@
 """Whole runs over HTTP, with the real SDKs, against a server as strict as the providers."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ from stepwell.providers.registry import resolve
 from tests.engines import AT_ONCE, Till
 from tests.narrowing import present
 from tests.providers.conftest import APIS
-from tests.providers.says import says
-from tests.providers.strict_server import KEY, StrictServer, error
+from tests.providers.says import Body, says
+from tests.providers.strict_server import KEY, Raw, StrictServer, error
 
 pytestmark = pytest.mark.usefixtures("environment")
 
@@ -160,6 +161,45 @@ def test_reasoning_that_is_no_longer_valid_is_left_out(
     assert (run.state, run.answer, run.used.turns) == ("done", "Done.", 2)
     assert len(server.refused) == 1
     assert len(server.requests) == 3
+
+
+REFUSALS = {
+    "anthropic": "messages.1.content.0: thinking blocks are not supported by this model",
+    "openai": "Invalid type for input[1]: reasoning items are not supported",
+    "openai-chat": "'messages.1': for 'role:assistant' property 'reasoning_content' is unsupported",
+}
+
+
+def test_reasoning_that_a_server_does_not_take_back_is_left_out_for_the_whole_run(
+    api: str, server: StrictServer, tmp_path: Path
+) -> None:
+    def refuse(body: Body, reply: Body) -> Body | Raw:
+        held = json.dumps(body.get("messages") or body.get("input"))
+        marks = ('"thinking"', '"reasoning"', '"reasoning_content"')
+        if not any(mark in held for mark in marks):
+            return reply
+        kind = {"type": "invalid_request_error", "message": REFUSALS[api]}
+        return error(400, {"type": "error", "error": kind})
+
+    replies = [
+        says(api, "", ("c1", "wire", {"amount": 1}), thinks="Hm."),
+        says(api, "", ("c2", "wire", {"amount": 2})),
+        says(api, "Done."),
+    ]
+    server.play(replies[0])
+    with opened(tmp_path, f"{api}:test-model") as engine:
+        run = engine.run("w", "Pay.")
+        engine.approve(run.id)
+        server.play(partial(refuse, reply=replies[1]))
+        run = engine.resume(run.id)
+        assert (run.state, len(server.requests)) == ("awaiting_approval", 3)  # refused once
+        engine.approve(run.id)
+    server.play(partial(refuse, reply=replies[2]))
+    with opened(tmp_path, f"{api}:test-model") as engine:  # as after a deploy
+        run = engine.resume(run.id)
+    assert (run.state, run.answer, run.used.turns) == ("done", "Done.", 3)
+    assert len(server.requests) == 4
+    assert server.refused == []
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,8 @@ def faults(run: Checked) -> None:
     for _ in range(5):
         error = ProviderError("Busy.", kind="overloaded", retryable=True)
         run.record(run.concluded(Faulted(error, "scripted:test")))
+        late = ProviderError("Late.", kind="timeout", retryable=True)
+        run.record(run.concluded(Faulted(late, "scripted:test")))
     assert run.snapshot.run.state == "failed"
     again = resume(run.snapshot, Circumstances(now=clock.now()), "ann", {"max_turns": 5})
     assert again

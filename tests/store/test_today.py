@@ -97,7 +97,7 @@ def test_a_call_whose_price_is_not_known_makes_the_day_s_cost_unknown(
 def test_a_failed_call_that_was_billed_nothing_costs_nothing(opens: Callable[..., Engine]) -> None:
     engine = opens(ProviderError("No.", kind="overloaded", retryable=True), ANSWER)
     run = engine.run("w", "Go.")
-    assert (run.used.turns, today(engine).cost) == (2, Decimal("0.30"))
+    assert (run.used.turns, today(engine).cost) == (1, Decimal("0.30"))
 
 
 def test_so_many_runs_begin_in_a_day_and_the_rest_tomorrow(

@@ -7,7 +7,8 @@ everything before it unchanged; another model cannot read its thinking).
 
 import os
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,9 @@ from stepwell.messages import (
 )
 from stepwell.providers import anthropic_stream, prices
 from stepwell.providers.account import TIMEOUT, Account, Variables, account
-from stepwell.providers.http import CONNECT_TIMEOUT, Body, HttpModel, items, text_of, tokens
+from stepwell.providers.counts import Counts
+from stepwell.providers.http import CONNECT_TIMEOUT, HttpModel
+from stepwell.providers.reading import Body, exact, items, loads, text_of
 from stepwell.providers.wire import Wire
 
 if TYPE_CHECKING:
@@ -146,7 +149,7 @@ def _is_own(message: Message) -> bool:
 
 def _fits(message: AssistantMessage) -> bool:
     """Whether the blocks that were kept ask for exactly the calls that are answered."""
-    asked = [block for block in message.raw["content"] if block.get("type") == "tool_use"]
+    asked = [block for block in message.raw.get("content", ()) if block.get("type") == "tool_use"]
     return len(asked) == len(message.calls)
 
 
@@ -158,7 +161,7 @@ def _replayed(message: AssistantMessage, wire: Wire, *, keep: bool) -> list[Body
     """
     blocks: list[Body] = []
     calls = iter(message.calls)
-    for block in message.raw["content"]:
+    for block in message.raw.get("content", ()):
         kind = block.get("type")
         if kind == "text" and not block["text"].strip():
             continue
@@ -193,10 +196,13 @@ def decode(body: Body, wire: Wire, model: str) -> Reply:
         text = "The reply did not fit into the model's context window."
         raise ProviderError(text, kind=CONTEXT_LENGTH)
     calls = [
-        ToolCall(wire.original(text_of(b.get("name"))), b.get("input"), text_of(b.get("id")))
+        ToolCall(
+            wire.original(text_of(b.get("name"))), _arguments(b.get("input")), text_of(b.get("id"))
+        )
         for b in content
         if b.get("type") == "tool_use"
     ]
+    content = [_kept(block) for block in content]
     stop = _STOPS.get(str(reason), StopReason.UNKNOWN)
     if stop is StopReason.PAUSE and calls:
         stop = StopReason.TOOL_CALLS
@@ -216,19 +222,36 @@ def decode(body: Body, wire: Wire, model: str) -> Reply:
     )
 
 
+def _arguments(given: Any) -> Any:
+    """A call's input, which is text in a stream; as text if it has no one meaning."""
+    return exact(_object_in(given))
+
+
+def _kept(block: Body) -> Body:
+    """A block as it will be sent back: the input of a streamed call is an object again."""
+    if block.get("type") != "tool_use":
+        return block
+    return block | {"input": _object_in(block.get("input"))}
+
+
+def _object_in(given: Any) -> Any:
+    if isinstance(given, str):
+        with suppress(ValueError):
+            return loads(given)
+    return given
+
+
 def usage(said: Any, model: str) -> Usage:
     """What a call used. The API's `input_tokens` are only those that have to do with no cache."""
-    read, written = (
-        tokens(said, "cache_read_input_tokens"),
-        tokens(said, "cache_creation_input_tokens"),
-    )
+    counts = Counts(said)
+    read = counts.optional("cache_read_input_tokens")
+    written = counts.optional("cache_creation_input_tokens")
     counted = Usage(
-        input_tokens=tokens(said, "input_tokens") + read + written,
+        input_tokens=counts.required("input_tokens") + read + written,
         cached_tokens=read,
-        output_tokens=tokens(said, "output_tokens"),
+        output_tokens=counts.required("output_tokens"),
     )
-    hour = tokens(said, "cache_creation", "ephemeral_1h_input_tokens")
-    known = isinstance(said, dict) and "input_tokens" in said and "output_tokens" in said
-    return (
-        prices.priced(counted, "anthropic", model, written=written, hour=hour) if known else counted
-    )
+    hour = counts.optional("cache_creation", "ephemeral_1h_input_tokens")
+    if not counts.known:
+        return replace(counted, known=False)
+    return prices.priced(counted, "anthropic", model, written=written, hour=hour)

@@ -3,21 +3,21 @@
 Source: https://platform.claude.com/docs/en/build-with-claude/streaming
 """
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 from stepwell.messages import OnText
-from stepwell.providers.faults import cut
+from stepwell.providers.counts import larger
+from stepwell.providers.faults import bad_reply, cut
 
 Body = dict[str, Any]
 
 
 def assemble(events: Iterable[Body], on_text: OnText) -> Body:
-    """The `message` object that a stream amounts to.
+    """The `message` object that a stream amounts to; the input of a call is its JSON text.
 
     Raises:
-        ProviderError: `message_stop` did not come.
+        ProviderError: `message_stop` did not come, or two blocks cannot be told apart.
     """
     message: Body = {}
     blocks: dict[int, Body] = {}
@@ -27,16 +27,17 @@ def assemble(events: Iterable[Body], on_text: OnText) -> Body:
         if kind == "message_start":
             message = dict(event["message"])
         elif kind == "content_block_start":
+            if event["index"] in blocks:
+                raise bad_reply("two of its blocks have one index")
             blocks[event["index"]] = dict(event["content_block"])
         elif kind == "content_block_delta":
             _grow(blocks[event["index"]], event["delta"], event["index"], inputs, on_text)
         elif kind == "message_delta":
             message |= event["delta"]
-            counts = {k: v for k, v in (event.get("usage") or {}).items() if v is not None}
-            message["usage"] = {**(message.get("usage") or {}), **counts}
+            message["usage"] = larger(message.get("usage"), event.get("usage"))
         elif kind == "message_stop":
             for index, text in inputs.items():
-                blocks[index]["input"] = _input(text)
+                blocks[index]["input"] = text if text.strip() else {}
             return message | {"content": [blocks[index] for index in sorted(blocks)]}
     raise cut()
 
@@ -54,11 +55,3 @@ def _grow(block: Body, delta: Body, index: int, inputs: dict[int, str], on_text:
             block["signature"] = delta["signature"]
         case "citations_delta":
             block["citations"] = [*(block.get("citations") or []), delta["citation"]]
-
-
-def _input(text: str) -> Any:
-    """A call's input; the text itself where it was cut off or is no JSON."""
-    try:
-        return json.loads(text) if text.strip() else {}
-    except ValueError:
-        return text

@@ -8,9 +8,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from stepwell.messages import OnText
+from stepwell.providers.counts import larger
 from stepwell.providers.faults import cut
 
 Body = dict[str, Any]
+
+# In the place of arguments whose pieces may be any call's: no JSON, so that no call runs with it.
+UNCLEAR = "The arguments of several calls came in pieces that cannot be told apart."
 
 
 def assemble(events: Iterable[Body], on_text: OnText) -> Body:
@@ -20,10 +24,10 @@ def assemble(events: Iterable[Body], on_text: OnText) -> Body:
         ProviderError: it ended without a finish reason.
     """
     message: Body = {"role": "assistant", "content": None}
-    calls: list[Body] = []
+    calls = _Calls()
     reason, counts, error = None, None, None
     for event in events:
-        counts = event.get("usage") or counts
+        counts = larger(counts, event.get("usage"))
         for choice in event.get("choices") or ():
             if choice.get("index", 0) != 0:
                 continue
@@ -32,19 +36,79 @@ def assemble(events: Iterable[Body], on_text: OnText) -> Body:
             error = choice.get("error") or error
     if reason is None and error is None:
         raise cut()
-    if calls:
-        message["tool_calls"] = [call["call"] for call in calls]
+    if asked := calls.whole():
+        message["tool_calls"] = asked
     choice = {"message": message, "finish_reason": reason}
     return {"choices": [choice | ({"error": error} if error else {})], "usage": counts}
 
 
-def _grow(message: Body, delta: Body, calls: list[Body], on_text: OnText) -> None:
+class _Calls:
+    """The calls of a reply, put together from their pieces."""
+
+    def __init__(self) -> None:
+        self._begun: list[Body] = []
+        self._indexes: list[Any] = []
+        self._last: Body | None = None
+        self._are_unclear = False
+
+    def add(self, piece: Body) -> None:
+        """Add a piece to the call that it belongs to, or begin a call with it.
+
+        It belongs to the call of its index, unless its id says otherwise; without an index, to the
+        call of its id; without both, to the same call as the piece before it.
+        """
+        index, id_ = piece.get("index"), piece.get("id")
+        if index is None and not id_ and not _is_whole(piece):
+            self._are_unclear |= sum(not _arguments(call) for call in self._begun) > 1
+            same = [self._last] if self._last else []
+        else:
+            same = [
+                call
+                for call, place in zip(self._begun, self._indexes, strict=True)
+                if (place == index if index is not None else id_ and call.get("id") == id_)
+            ]
+        call = same[-1] if same else None
+        if call is None or (id_ and call.get("id") not in {None, "", id_}):
+            call = {}
+            self._begun.append(call)
+            self._indexes.append(index)
+        self._last = call
+        for name, value in piece.items():
+            if name in {"function", "custom"} and isinstance(value, dict):
+                _grow_function(call.setdefault(name, {}), value)
+            elif name != "index" and value:
+                call[name] = value
+
+    def whole(self) -> list[Body]:
+        """The calls; none has arguments that may be another's."""
+        if not self._are_unclear:
+            return self._begun
+        return [
+            call | {"function": _function(call) | {"arguments": UNCLEAR}} for call in self._begun
+        ]
+
+
+def _function(call: Body) -> Body:
+    function = call.get("function")
+    return function if isinstance(function, dict) else {}
+
+
+def _arguments(call: Body) -> Any:
+    return _function(call).get("arguments") or call.get("custom")
+
+
+def _is_whole(piece: Body) -> bool:
+    """Whether a piece without index and id is a call of its own, not a part of the last one."""
+    return bool(_function(piece).get("name"))
+
+
+def _grow(message: Body, delta: Body, calls: _Calls, on_text: OnText) -> None:
     for name, value in delta.items():
         if name == "role" or value is None:
             continue
         if name == "tool_calls":
             for piece in value:
-                _grow_calls(calls, piece)
+                calls.add(piece)
         elif name == "function_call":
             _grow_function(message.setdefault("function_call", {}), value)
         elif isinstance(value, str):
@@ -55,30 +119,6 @@ def _grow(message: Body, delta: Body, calls: list[Body], on_text: OnText) -> Non
             message[name] = [*(message.get(name) or []), *value]
         else:
             message[name] = value
-
-
-def _grow_calls(calls: list[Body], piece: Body) -> None:
-    """Find the call that a piece belongs to: by its index, unless its id says otherwise."""
-    index, id_ = piece.get("index"), piece.get("id")
-    same = [c for c in calls if c["index"] == index] if index is not None else calls[-1:]
-    found = same[-1] if same else None
-    if found is not None and id_ and found["call"].get("id") not in {None, "", id_}:
-        found = None
-    if found is None or (index is None and not id_ and _is_whole(piece)):
-        found = {"index": index, "call": {}}
-        calls.append(found)
-    call = found["call"]
-    for name, value in piece.items():
-        if name in {"function", "custom"} and isinstance(value, dict):
-            _grow_function(call.setdefault(name, {}), value)
-        elif name != "index" and value:
-            call[name] = value
-
-
-def _is_whole(piece: Body) -> bool:
-    """Whether a piece without index and id is a call of its own, not a part of the last one."""
-    function = piece.get("function")
-    return isinstance(function, dict) and bool(function.get("name"))
 
 
 def _grow_function(function: Body, piece: Body) -> None:

@@ -4,20 +4,22 @@ The SDKs accept any body that came with status 200, drop what they do not know, 
 for a stream that ends early. So each adapter gets the plain JSON and judges it itself.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from stepwell.errors import ProviderError
-from stepwell.messages import OnText, Reply, Request, Terms
+from stepwell.messages import AssistantMessage, Message, OnText, Reply, Request, Terms
 from stepwell.providers import prices, sse
 from stepwell.providers.account import Account
-from stepwell.providers.faults import STALE_REASONING, bad_reply, from_body, from_exception, masked
+from stepwell.providers.faults import STALE_REASONING, from_exception, masked
+from stepwell.providers.reading import Body, parsed, reading
 from stepwell.providers.wire import Wire
 
 CONNECT_TIMEOUT = 10.0
-Body = dict[str, Any]
+# In a message's own items: its server refused, just before, to take reasoning back.
+REFUSED = "reasoning_refused"
 T = TypeVar("T")
 
 
@@ -88,26 +90,41 @@ class HttpModel:
         """One reply.
 
         A request that was refused before any model saw it is sent again without what it was refused
-        for: a field that this server does not know, or reasoning that is no longer valid because
-        the instructions or the tools have changed since.
+        for: a field that this server does not know, reasoning that it does not take back, or
+        reasoning that is no longer valid because the instructions or the tools have changed since.
         """
         self.prepare()
-        reasoning = True
+        refused = any(map(self._tells_of_refusal, request.transcript))
+        reasoning = not refused
         while True:
             wire = Wire(request.tools, self.longest_id)
             body = self.encode(request, wire, reasoning=reasoning)
             body |= {} if on_text is None else self.streaming
             sent = {key: value for key, value in body.items() if key not in self._left_out}
             try:
-                return self._call(sent, wire, on_text)
+                reply = self._call(sent, wire, on_text)
             except ProviderError as error:
                 unknown = self._unknown_field(error, sent)
                 if unknown:
                     self._left_out.add(unknown)
-                elif error.kind == STALE_REASONING and reasoning:
+                elif reasoning and error.kind == STALE_REASONING:
                     reasoning = False
+                elif reasoning and _names_reasoning(error):
+                    refused, reasoning = True, False
                 else:
                     raise
+            else:
+                return self._remembering(reply) if refused else reply
+
+    def _tells_of_refusal(self, message: Message) -> bool:
+        """Whether this server refused, in this run, to take reasoning back."""
+        if not isinstance(message, AssistantMessage) or message.provider != self.name:
+            return False
+        return bool(message.raw.get(REFUSED)) and message.raw["model"] == self.wanted
+
+    def _remembering(self, reply: Reply) -> Reply:
+        """The reply, from which later requests of the run know that reasoning was refused."""
+        return replace(reply, raw={"model": self.wanted, **(reply.raw or {}), REFUSED: True})
 
     def _call(self, body: Body, wire: Wire, on_text: OnText | None) -> Reply:
         found = self._exchange(body, on_text)
@@ -137,6 +154,12 @@ class HttpModel:
         return next((f for f, word in self.optional.items() if f in sent and word in said), None)
 
 
+def _names_reasoning(error: ProviderError) -> bool:
+    """Whether a request was refused for the reasoning in it: no API has a code for that."""
+    said = error.message.lower()
+    return error.kind == "bad_request" and ("reasoning" in said or "thinking" in said)
+
+
 def received(send: Callable[[], AbstractContextManager[Answer]], read: Callable[[Answer], T]) -> T:
     """What `read` makes of the answer to an HTTP request.
 
@@ -153,58 +176,3 @@ def received(send: Callable[[], AbstractContextManager[Answer]], read: Callable[
         if fault is None:
             raise
     raise fault
-
-
-def parsed(content: bytes) -> Body:
-    """The JSON object in a reply's body.
-
-    Raises:
-        ProviderError: there is none, or it tells of an error.
-    """
-    try:
-        body = json.loads(content)
-    except (ValueError, RecursionError):
-        text = content.decode("utf-8", "replace").strip()
-        if not text:
-            raise bad_reply("it is empty") from None
-        if text.startswith("<"):
-            why = f"it is a web page ({from_body(text).message})"
-            raise bad_reply(why, "Check the base URL.") from None
-        raise bad_reply("its JSON is broken or cut off") from None
-    if not isinstance(body, dict):
-        raise bad_reply(f"it is no JSON object but {type(body).__name__}")
-    if body.get("error"):
-        raise from_body(body)
-    return body
-
-
-def tokens(usage: Any, *path: str) -> int:
-    """A count in `usage`, which may be missing or hold anything; then it is 0."""
-    for name in path:
-        usage = usage.get(name) if isinstance(usage, dict) else None
-    return usage if isinstance(usage, int) and usage > 0 and usage is not True else 0
-
-
-def items(value: Any, what: str) -> list[Body]:
-    """`value`, if it is a list of objects.
-
-    Raises:
-        ProviderError: it is not.
-    """
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise bad_reply(f"it has no {what}")
-    return value
-
-
-def text_of(value: Any) -> str:
-    """`value`, if it is a text, else nothing."""
-    return value if isinstance(value, str) else ""
-
-
-@contextmanager
-def reading() -> Iterator[None]:
-    """A reply may hold anything anywhere; what our reading of it trips over is its fault."""
-    try:
-        yield
-    except (TypeError, AttributeError, KeyError, IndexError) as error:
-        raise bad_reply(f"{type(error).__name__} while reading it: {error}") from error

@@ -9,6 +9,7 @@ https://ai.google.dev/gemini-api/docs/thought-signatures (`extra_content` of a c
 import os
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,17 +27,11 @@ from stepwell.messages import (
 )
 from stepwell.providers import chat_stream, prices
 from stepwell.providers.account import TIMEOUT, Variables, account
+from stepwell.providers.counts import Counts
 from stepwell.providers.faults import bad_reply, from_body
-from stepwell.providers.http import (
-    Body,
-    HttpModel,
-    items,
-    parsed,
-    received,
-    text_of,
-    tokens,
-)
+from stepwell.providers.http import HttpModel, received
 from stepwell.providers.openai_responses import arguments_text, client
+from stepwell.providers.reading import Body, items, parsed, text_of
 from stepwell.providers.wire import Wire
 
 VARIABLES = Variables(("OPENAI_API_KEY",), "OPENAI_BASE_URL", keyless=True)
@@ -140,7 +135,7 @@ def _message(message: Message, wire: Wire, model: str, *, reasoning: bool) -> Bo
     if message.calls:
         said["tool_calls"] = [_call(call, wire) for call in message.calls]
     if message.provider == ChatCompletions.name and message.raw["model"] == model and reasoning:
-        _restore(said, message.raw["message"])
+        _restore(said, message.raw.get("message") or {})
     return said
 
 
@@ -231,13 +226,13 @@ def _has_more(message: Body) -> bool:
 
 def usage(said: Any, model: str, base_url: str | None = None) -> Usage:
     """What a call used. `prompt_tokens` include the cached ones."""
+    counts = Counts(said)
     counted = Usage(
-        input_tokens=tokens(said, "prompt_tokens"),
-        cached_tokens=tokens(said, "prompt_tokens_details", "cached_tokens"),
-        output_tokens=tokens(said, "completion_tokens"),
+        input_tokens=counts.required("prompt_tokens"),
+        cached_tokens=counts.optional("prompt_tokens_details", "cached_tokens"),
+        output_tokens=counts.required("completion_tokens"),
     )
-    written = tokens(said, "prompt_tokens_details", "cache_write_tokens")
-    known = isinstance(said, dict) and "prompt_tokens" in said and "completion_tokens" in said
-    if not known:
-        return counted
+    written = counts.optional("prompt_tokens_details", "cache_write_tokens")
+    if not counts.known:
+        return replace(counted, known=False)
     return prices.priced(counted, "openai", model, written=written, address=base_url)

@@ -8,6 +8,7 @@ the call that it led to), .../guides/function-calling (`call_id` pairs a call wi
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,8 +26,10 @@ from stepwell.messages import (
 from stepwell.plain_json import dumps
 from stepwell.providers import prices
 from stepwell.providers.account import TIMEOUT, Account, Variables, account
+from stepwell.providers.counts import Counts
 from stepwell.providers.faults import bad_reply, cut, from_body
-from stepwell.providers.http import CONNECT_TIMEOUT, Body, HttpModel, items, text_of, tokens
+from stepwell.providers.http import CONNECT_TIMEOUT, HttpModel
+from stepwell.providers.reading import Body, items, text_of
 from stepwell.providers.wire import Wire
 
 if TYPE_CHECKING:
@@ -133,7 +136,7 @@ def _input(request: Request, wire: Wire, model: str, *, reasoning: bool) -> Iter
 
 
 def _calls_of(message: AssistantMessage) -> list[Body]:
-    return [item for item in message.raw["output"] if item.get("type") in _CALLS]
+    return [item for item in message.raw.get("output", ()) if item.get("type") in _CALLS]
 
 
 def _fits(message: AssistantMessage) -> bool:
@@ -162,7 +165,7 @@ def _replayed(message: AssistantMessage, wire: Wire, *, keep: bool) -> Iterator[
     nothing follows, or that led to a call that was cut off; and then also the ids that tie the
     other items to it.
     """
-    raw: list[Body] = message.raw["output"]
+    raw: list[Body] = message.raw.get("output", [])
     keep = keep and all(item.get("status") != "incomplete" for item in _calls_of(message))
     last = max((i for i, item in enumerate(raw) if item.get("type") != "reasoning"), default=-1)
     kept = [i for i in raw[: last + 1] if i.get("type") != "reasoning" or _is_readable(i, keep)]
@@ -237,15 +240,15 @@ def _stop(body: Body, calls: list[ToolCall], refusals: list[str]) -> tuple[StopR
 
 def usage(said: Any, model: str, base_url: str | None = None) -> Usage:
     """What a call used. The API's `input_tokens` include the cached ones."""
+    counts = Counts(said)
     counted = Usage(
-        input_tokens=tokens(said, "input_tokens"),
-        cached_tokens=tokens(said, "input_tokens_details", "cached_tokens"),
-        output_tokens=tokens(said, "output_tokens"),
+        input_tokens=counts.required("input_tokens"),
+        cached_tokens=counts.optional("input_tokens_details", "cached_tokens"),
+        output_tokens=counts.required("output_tokens"),
     )
-    written = tokens(said, "input_tokens_details", "cache_write_tokens")
-    known = isinstance(said, dict) and "input_tokens" in said and "output_tokens" in said
-    if not known:
-        return counted
+    written = counts.optional("input_tokens_details", "cache_write_tokens")
+    if not counts.known:
+        return replace(counted, known=False)
     return prices.priced(counted, "openai", model, written=written, address=base_url)
 
 

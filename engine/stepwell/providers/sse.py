@@ -3,11 +3,11 @@
 Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from stepwell.providers.faults import bad_reply, from_body
+from stepwell.providers.reading import loads
 
 _END = "[DONE]"  # OpenAI's last event, which is no JSON
 
@@ -32,8 +32,8 @@ def events(chunks: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 def _event(text: str) -> dict[str, Any]:
     try:
-        event = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        event = loads(text)
+    except ValueError as error:
         raise bad_reply(f"a part of the stream is no JSON ({error})") from None
     if not isinstance(event, dict):
         raise bad_reply("a part of the stream is no JSON object")

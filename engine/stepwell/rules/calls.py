@@ -86,7 +86,12 @@ def _unique(own_id: str, number: int, before: Container[str], here: set[str]) ->
 
 def _as_sent(arguments: Any) -> str:
     """Arguments that could not be read, as a text that can be kept and shown."""
-    return str(clean(arguments if isinstance(arguments, str) else repr(arguments)))[:2000]
+    if not isinstance(arguments, str):
+        try:
+            arguments = repr(arguments)
+        except (ValueError, RecursionError):  # an endless number, or endless levels
+            arguments = f"[{type(arguments).__name__} that cannot be written]"
+    return str(clean(arguments))[:2000]
 
 
 def start(workflow: Workflow, snapshot: Snapshot, calls: Iterable[Call]) -> list[Call]:

@@ -82,7 +82,9 @@ def _reread(value: Any) -> Any:
         )
     try:
         text = dumps(dict(value))
-    except (ValueError, TypeError, RecursionError) as error:
+    except RecursionError:
+        raise ArgumentsError("The arguments are nested too deeply.", _OBJECT_WANTED) from None
+    except (ValueError, TypeError) as error:
         raise ArgumentsError(f"The arguments are not JSON: {error}.", _OBJECT_WANTED) from None
     return _loads(text)
 
@@ -263,8 +265,8 @@ def _decoded_text(text: str, kinds: frozenset[str]) -> Any:
     if "string" in kinds or not kinds & {"array", "object"}:
         return text
     try:
-        inner = clean(_loads(text))
+        inner = _loads(text)
     except ArgumentsError:
         return text
     fits = isinstance(inner, dict | list) and kind(inner) in kinds and not _too_deep(inner)
-    return inner if fits else text
+    return clean(inner) if fits else text
