@@ -176,6 +176,11 @@ class Unusual(BaseException):
         (GeneratorExit(), "GeneratorExit", "GeneratorExit"),
         (asyncio.CancelledError(), "CancelledError", "CancelledError"),
         (RecursionError("deep"), "RecursionError", "deep"),
+        (
+            ExceptionGroup("two failed", [OSError("a"), ExceptionGroup("in", [KeyError("b")])]),
+            "ExceptionGroup",
+            "two failed: OSError: a; ExceptionGroup: in: KeyError: 'b'",
+        ),
     ],
 )
 def test_every_exception_becomes_an_error(error: Any, kind: str, message: str) -> None:

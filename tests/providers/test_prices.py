@@ -1,14 +1,20 @@
 """What a call costs: exact, and unknown where the price is."""
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stepwell.messages import Usage
 from stepwell.providers import anthropic, openai_chat, openai_responses
+from stepwell.providers.http import HttpModel
 from stepwell.providers.prices import priced
+from stepwell.providers.registry import resolve
+from stepwell.providers.wire import Wire
 from stepwell.state.records import Used
+from tests.narrowing import expect
+from tests.providers.says import says
 
 CACHED = {
     "prompt_tokens": 17111,
@@ -82,3 +88,24 @@ def test_another_server_has_its_own_prices() -> None:
 
 def test_counts_that_contradict_each_other_have_no_price() -> None:
     assert priced(Usage(input_tokens=1, cached_tokens=500), "openai", "gpt-4o").cost is None
+
+
+@pytest.mark.parametrize("api", ["anthropic", "openai", "openai-chat"])
+def test_a_price_is_known_before_a_call_if_and_only_if_it_is_known_after_it(
+    api: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On a server of one's own, `max_cost` refused the call and `show` priced it."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-x")
+    name = {"anthropic": "claude-haiku-4-5"}.get(api, "gpt-4o")
+    for address in (None, "http://127.0.0.1:9/v1"):
+        for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
+            if address is None:
+                monkeypatch.delenv(variable, raising=False)
+            else:
+                monkeypatch.setenv(variable, address)
+        model = expect(HttpModel, resolve(f"{api}:{name}", tmp_path))
+        reply = model.decode(says(api, "Hello."), Wire())
+        is_known = model.terms.cost is not None
+        assert (reply.usage.cost is not None) is is_known
+        assert is_known is (address is None)

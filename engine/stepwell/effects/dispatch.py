@@ -252,7 +252,8 @@ class _Job:
         except ArgumentsError as error:
             return CallStatus.ERROR, failure("invalid_arguments", error.message, error.hint)
         result = self._tool.call(values, self._context)
-        return _returned(self._await(result) if inspect.isawaitable(result) else result)
+        result = self._await(result) if inspect.isawaitable(result) else result
+        return _returned(result, self._tool)
 
     def _await(self, awaitable: Awaitable[Any]) -> Any:
         self._awaited = submit(awaitable)
@@ -264,7 +265,13 @@ class _Job:
         return result
 
 
-def _returned(result: Any) -> tuple[CallStatus, Envelope]:
+def _returned(result: Any, tool: Tool) -> tuple[CallStatus, Envelope]:
+    if _is_unread(result, tool):
+        return CallStatus.ERROR, failure(
+            "tool_did_nothing",
+            "The tool did not run: it returned a generator, whose code nobody runs.",
+            "Do not call it again: its author has to change it.",
+        )
     try:
         return CallStatus.OK, success(clean(jsonable(result)))
     except Unserialisable as error:
@@ -275,10 +282,29 @@ def _returned(result: Any) -> tuple[CallStatus, Envelope]:
         )
 
 
+def _is_unread(result: Any, tool: Tool) -> bool:
+    """Whether it is the tool's own body, as a generator behind a decorator, and nobody began it."""
+    if inspect.isgenerator(result):
+        code, frame = result.gi_code, result.gi_frame
+    elif inspect.isasyncgen(result):
+        code, frame = result.ag_code, result.ag_frame
+    else:
+        return False
+    is_own = code is getattr(inspect.unwrap(tool.function), "__code__", None)
+    return is_own and frame is not None and frame.f_lineno == code.co_firstlineno
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup):  # its own text only counts its members
+        members = [f"{type(one).__name__}: {_told(one)}" for one in error.exceptions]
+        return f"{error.message}: {'; '.join(members)}"
+    return error.message if isinstance(error, StepwellError) else str(error)
+
+
 def _failed(error: BaseException) -> Envelope:
     name = type(error).__name__
     try:
-        message = (error.message if isinstance(error, StepwellError) else str(error)).strip()
+        message = _told(error).strip()
     except BaseException:  # noqa: BLE001  # even its text may fail
         message = ""
     if len(message) > MAX_MESSAGE:

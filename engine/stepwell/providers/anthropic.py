@@ -67,7 +67,7 @@ class Messages(HttpModel):
         return anthropic_stream.assemble(events, on_text)
 
     def decode(self, body: Body, wire: Wire) -> Reply:
-        return decode(body, wire, self.wanted)
+        return decode(body, wire, self.wanted, self.account.base_url)
 
 
 def connect(name: str, root: Path, timeout: float = TIMEOUT) -> Messages:
@@ -184,7 +184,7 @@ def _object(arguments: Any) -> Body:
     return arguments if isinstance(arguments, dict) else {"not_json": arguments}
 
 
-def decode(body: Body, wire: Wire, model: str) -> Reply:
+def decode(body: Body, wire: Wire, model: str, base_url: str | None = None) -> Reply:
     """The reply in a `message` object.
 
     Raises:
@@ -216,7 +216,7 @@ def decode(body: Body, wire: Wire, model: str) -> Reply:
         calls=calls,
         reasoning="\n\n".join(filter(None, thoughts)) or None,
         stop=stop,
-        usage=usage(body.get("usage"), model),
+        usage=usage(body.get("usage"), model, base_url),
         raw={"model": model, "content": content} if content else None,
         reason=None if reason is None else str(reason),
     )
@@ -241,7 +241,7 @@ def _object_in(given: Any) -> Any:
     return given
 
 
-def usage(said: Any, model: str) -> Usage:
+def usage(said: Any, model: str, base_url: str | None = None) -> Usage:
     """What a call used. The API's `input_tokens` are only those that have to do with no cache."""
     counts = Counts(said)
     read = counts.optional("cache_read_input_tokens")
@@ -254,4 +254,4 @@ def usage(said: Any, model: str) -> Usage:
     hour = counts.optional("cache_creation", "ephemeral_1h_input_tokens")
     if not counts.known:
         return replace(counted, known=False)
-    return prices.priced(counted, "anthropic", model, written=written, hour=hour)
+    return prices.priced(counted, "anthropic", model, written=written, hour=hour, address=base_url)

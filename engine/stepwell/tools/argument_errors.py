@@ -14,7 +14,7 @@ from stepwell.tools.shape import Path, Shape
 MAX_PROBLEMS = 20
 MAX_HINT = 2_000
 # Words of a schema without which `inexact` finds nothing.
-INEXACT = ("const", "enum", "format")
+INEXACT = ("const", "enum", "format", "number")
 
 
 def complaint(problems: list["Problem"], shape: Shape) -> ArgumentsError:
@@ -60,6 +60,8 @@ def inexact(value: Any, shape: Shape, path: Path = ()) -> Iterator[Problem]:
     elif isinstance(value, int | float) and shape.choices and not shape.takes_exactly(value):
         wanted = " or ".join(map(dumps, shape.choices))
         yield Problem(path, f"should be {wanted}", shown(value))
+    elif type(value) is int and not shape.takes_whole(value):
+        yield Problem(path, "has more digits than a float can hold", shown(value))
     elif isinstance(value, str) and not shape.takes_text(value):
         yield Problem(path, "should be in the form of ISO 8601", shown(value))
 

@@ -154,7 +154,13 @@ class Parameters:
         }
         self._model: type[BaseModel] = create_model(  # type: ignore[call-overload]
             "Arguments",
-            __config__=ConfigDict(extra="forbid", strict=True, allow_inf_nan=False),
+            __config__=ConfigDict(
+                extra="forbid",
+                strict=True,
+                allow_inf_nan=False,
+                val_json_bytes="base64",
+                ser_json_bytes="base64",
+            ),
             **fields,
         )
         self._schema = schema_of(self._model)

@@ -196,6 +196,9 @@ def _define(function: Callable[..., Any], name: str | None, *, depth: int, **fla
     if not made.description:
         text = f"Tool {label!r} has no docstring: the model has only its name to go by."
         warnings.warn(text, UserWarning, stacklevel=depth)
+    if signature.misnamed:
+        text = f"Tool {label!r} documents what is no parameter: {', '.join(signature.misnamed)}."
+        warnings.warn(text, UserWarning, stacklevel=depth)
     return made
 
 

@@ -11,6 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError
 
 Schema = dict[str, Any]
+_EXACT = 2**53  # every whole number up to this one is a float
 Path = tuple[str | int, ...]
 
 _OF_SCHEMAS = frozenset({"properties", "$defs", "patternProperties", "dependentSchemas"})
@@ -51,6 +52,12 @@ class _Generator(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
+    def bytes_schema(self, schema: Any) -> Any:
+        # As it is read: base64 in a parameter, text in a model that has its own configuration.
+        if self._config.val_json_bytes == "base64":
+            return {"type": "string", "contentEncoding": "base64", "description": "Base64."}
+        return {"type": "string"}
+
     def encode_default(self, dft: Any) -> Any:
         encoded = super().encode_default(dft)
         try:
@@ -75,6 +82,11 @@ def _tidy(schema: Any) -> Any:
             tidy[key] = value
     if "properties" in tidy:
         tidy["additionalProperties"] = False
+    if "prefixItems" in tidy:
+        # Providers refuse an array without `items`. They hold for none: `maxItems` ends before.
+        places: list[Schema] = []
+        places += (one for one in tidy["prefixItems"] if one not in places)
+        tidy.setdefault("items", places[0] if len(places) == 1 else {"anyOf": places})
     return tidy
 
 
@@ -169,6 +181,12 @@ class Shape:
                 return True
         return False
 
+    def takes_whole(self, value: int) -> bool:
+        """Whether a whole number arrives as it is: a float has room for about 16 digits."""
+        if any({"integer"} & _stated(one) for one in self.alternatives):
+            return True
+        return "number" not in self.kinds or abs(value) <= _EXACT or _is_exact(value)
+
     def takes_text(self, value: str) -> bool:
         """Whether a text fits: where only times may stand, one that begins like ISO 8601."""
         return not self._forms or any(not form or form.match(value) for form in self._forms)
@@ -193,6 +211,19 @@ def _kinds(schema: Schema) -> frozenset[str]:
     else:
         kinds = set(_KINDS.values())
     return frozenset(kinds | {"integer"} if "number" in kinds else kinds)
+
+
+def _stated(schema: Schema) -> frozenset[str]:
+    """The types that a schema names itself."""
+    stated = schema.get("type", ())
+    return frozenset({stated} if isinstance(stated, str) else stated)
+
+
+def _is_exact(value: int) -> bool:
+    try:
+        return int(float(value)) == value
+    except OverflowError:
+        return False
 
 
 def _step(schema: Schema, key: str | int) -> Any:

@@ -2,8 +2,10 @@
 
 import inspect
 import re
+import textwrap
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import Enum
 from types import SimpleNamespace
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -17,6 +19,7 @@ from stepwell.tools.context import ToolContext
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 NAME_RULE = "1 to 64 letters (a-z, A-Z), digits, underscores or hyphens"
+_SECTION = re.compile(r"(Args|Arguments|Parameters|Params):?\s*\n|[:@]param ")
 _REFUSED_KINDS = {
     inspect.Parameter.POSITIONAL_ONLY: "is positional-only; a call names every argument",
     inspect.Parameter.VAR_POSITIONAL: "takes any number of arguments; name each one",
@@ -34,12 +37,13 @@ class Signature:
         self.needs_instance = _is_method(function, parameters)
         if self.needs_instance:
             del parameters[0]
-        documented = _documented(inspect.getdoc(function) or "")
-        self.description = (documented.description or "").strip()
+        documented = _documented(_docstring(function))
+        self.description = (documented.description or "").removeprefix(_SUMMARY).strip()
         self.descriptions = {
             item.arg_name.lstrip("*"): " ".join((item.description or "").split())
             for item in documented.params
         }
+        self.misnamed = sorted(set(self.descriptions) - {p.name for p in parameters})
         self.context_names: list[str] = []
         self.annotations: dict[str, Any] = {}
         self.defaults: dict[str, Any] = {}
@@ -79,6 +83,10 @@ class Signature:
             raise self._refused(name, f"has an annotation that fails: {error}") from error
 
     def parameters(self) -> Parameters:
+        for name, annotation in self.annotations.items():
+            for unfit, reason, hint in _UNFIT:
+                if unfit(annotation):
+                    raise self._refused(name, reason, hint)
         try:
             return Parameters(self.annotations, self.defaults, self.descriptions)
         except Exception as error:  # pydantic has many, and types may bring their own
@@ -92,8 +100,24 @@ class Signature:
         return ToolDefinitionError(f"Tool {self._label!r}: parameter {name!r} {reason}.", hint)
 
 
+# Put before a docstring: the parser takes a section that comes first for the summary.
+_SUMMARY = "."
+
+
+def _docstring(function: Callable[..., Any]) -> str:
+    """The docstring without its indentation, also where it begins with a section of Google's."""
+    text = inspect.getdoc(function) or ""
+    first, newline, rest = text.partition("\n")
+    begins = _SECTION.match(text) and first.endswith(":") and not rest.startswith(" ")
+    return first + newline + textwrap.indent(rest, "    ") if begins else text
+
+
 def _documented(text: str) -> docstring_parser.Docstring:
     try:
+        if _SECTION.match(text):
+            found = docstring_parser.parse(f"{_SUMMARY}\n\n{text}")
+            if found.params:
+                return found
         return docstring_parser.parse(text)
     except (docstring_parser.ParseError, LookupError, ValueError):  # it trips over odd texts
         plain = docstring_parser.Docstring()
@@ -108,6 +132,48 @@ def _is_method(function: Callable[..., Any], parameters: list[inspect.Parameter]
         return False
     first = parameters[0]
     return first.name == "self" or first.annotation is inspect.Parameter.empty
+
+
+def _holds(annotation: Any, is_it: Callable[[Mapping[str, Any]], bool]) -> bool:
+    """Whether a type, or a type inside it, is one that `is_it` says of pydantic's description."""
+    try:
+        waiting: list[Any] = [TypeAdapter(annotation).core_schema]
+    except Exception:  # noqa: BLE001 - `parameters` says what is wrong with it
+        return False
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Mapping):
+            if is_it(one):
+                return True
+            waiting.extend(one.values())
+        elif isinstance(one, list | tuple):
+            waiting.extend(one)
+    return False
+
+
+def _is_lazy(annotation: Any) -> bool:
+    """Whether items would be checked one by one, when the tool has done half of its work."""
+    return _holds(annotation, lambda one: one.get("type") == "generator")
+
+
+def _is_uncallable(annotation: Any) -> bool:
+    """Whether a choice is a member of an enumeration, which JSON cannot name."""
+
+    def is_it(one: Mapping[str, Any]) -> bool:
+        expected = one.get("expected", ()) if one.get("type") == "literal" else ()
+        return any(isinstance(e, Enum) and not isinstance(e, str | int) for e in expected)
+
+    return _holds(annotation, is_it)
+
+
+_UNFIT: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
+    (_is_lazy, "is read only while the tool runs", "Write list[...], which is checked before."),
+    (
+        _is_uncallable,
+        "has a member of an enumeration as its choice, which no JSON value is",
+        "Write the member's value, or the whole enumeration.",
+    ),
+)
 
 
 def _is_context(annotation: Any) -> bool:
