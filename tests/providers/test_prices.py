@@ -106,6 +106,7 @@ def test_a_price_is_known_before_a_call_if_and_only_if_it_is_known_after_it(
                 monkeypatch.setenv(variable, address)
         model = expect(HttpModel, resolve(f"{api}:{name}", tmp_path))
         reply = model.decode(says(api, "Hello."), Wire())
-        is_known = model.terms.cost is not None
+        cost = model.terms.cost
+        is_known = cost(10, 5) is not None
         assert (reply.usage.cost is not None) is is_known
         assert is_known is (address is None)

@@ -37,7 +37,7 @@ class Signature:
         self.needs_instance = _is_method(function, parameters)
         if self.needs_instance:
             del parameters[0]
-        documented = _documented(_docstring(function))
+        documented = _documented(inspect.getdoc(function) or "")
         self.description = (documented.description or "").removeprefix(_SUMMARY).strip()
         self.descriptions = {
             item.arg_name.lstrip("*"): " ".join((item.description or "").split())
@@ -104,25 +104,25 @@ class Signature:
 _SUMMARY = "."
 
 
-def _docstring(function: Callable[..., Any]) -> str:
-    """The docstring without its indentation, also where it begins with a section of Google's."""
-    text = inspect.getdoc(function) or ""
-    first, newline, rest = text.partition("\n")
-    begins = _SECTION.match(text) and first.endswith(":") and not rest.startswith(" ")
-    return first + newline + textwrap.indent(rest, "    ") if begins else text
-
-
 def _documented(text: str) -> docstring_parser.Docstring:
     try:
         if _SECTION.match(text):
-            found = docstring_parser.parse(f"{_SUMMARY}\n\n{text}")
-            if found.params:
+            found = docstring_parser.parse(f"{_SUMMARY}\n\n{_indented(text)}")
+            names = [item.arg_name.lstrip("*") for item in found.params]
+            if names and all(map(str.isidentifier, names)):
                 return found
         return docstring_parser.parse(text)
     except (docstring_parser.ParseError, LookupError, ValueError):  # it trips over odd texts
         plain = docstring_parser.Docstring()
         plain.short_description = text
         return plain
+
+
+def _indented(text: str) -> str:
+    """A section of Google's style that begins a docstring has lost its indentation with it."""
+    first, newline, rest = text.partition("\n")
+    lost = first.endswith(":") and not rest.startswith(" ")
+    return first + newline + textwrap.indent(rest, "    ") if lost else text
 
 
 def _is_method(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> bool:
