@@ -1,13 +1,15 @@
 """Fetching JSON from a service: in time, of a bounded size, from nowhere but where it was asked."""
 
 import json
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 MAX_BYTES = 1_000_000
 SECONDS = 8.0
-"""For one exchange, however slowly the service talks."""
+"""For one exchange, headers included, however slowly the service talks."""
 
 _BUSY = 429
 _REDIRECT, _BAD_REQUEST, _SERVER_ERROR = 300, 400, 500
@@ -46,7 +48,11 @@ def get_json(
     ends = time.monotonic() + SECONDS
     try:
         client = httpx2.Client(timeout=SECONDS / 2, headers=plain)
-        with client, client.stream("GET", url, params=dict(parameters)) as response:
+        with (
+            _closed_after(SECONDS, client.close),
+            client,
+            client.stream("GET", url, params=dict(parameters)) as response,
+        ):
             _check(response.status_code)
             body = _read(response.iter_raw(), ends)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
@@ -56,6 +62,18 @@ def get_json(
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise Unreachable("the answer is not JSON") from error
+
+
+@contextmanager
+def _closed_after(seconds: float, close: Callable[[], None]) -> Iterator[None]:
+    """The library's own timeout is one of silence: headers may drip for hours."""
+    timer = threading.Timer(seconds, close)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _check(status: int) -> None:

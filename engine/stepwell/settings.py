@@ -39,7 +39,8 @@ class Settings(BaseSettings):
         attempts: how often one step may fail before its run fails.
         outage: how long a provider that is down or busy may refuse a step before its run fails.
         retry_base, retry_ceiling: the first and the longest wait between two tries.
-        model_timeout: how long a model can be silent before its call fails.
+        model_timeout: how long a model can be silent before its call fails; a whole reply may
+            take six times as long.
         sweep: how often a worker looks for stuck runs.
         grace: how long a stopping worker waits for work in progress.
         workflow_concurrency: per workflow, how many runs all workers together drive at once.

@@ -243,6 +243,7 @@ def test_nothing_listens_at_the_address(
     runs = make(api, AT_ONCE.model_copy(update={"outage": 0.0}))
     run = runs.run()
     assert (run.state, run.error["type"], run.used.turns) == ("failed", "unreachable", 0)
+    assert "The provider at http://127.0.0.1:9 cannot be reached" in run.error["message"]
 
 
 @pytest.mark.usefixtures("environment")

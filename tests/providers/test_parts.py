@@ -2,23 +2,28 @@
 
 import json
 import math
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from freezegun import freeze_time
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepwell import Agent, Engine
 from stepwell.errors import ConfigurationError, ProviderError
 from stepwell.messages import Reply
 from stepwell.providers import anthropic, openai_chat, openai_responses, sse
 from stepwell.providers.account import account
 from stepwell.providers.faults import from_body, masked, retry_after
+from stepwell.providers.http import in_time
 from stepwell.providers.openai_responses import VARIABLES
 from stepwell.providers.reading import parsed, reading
 from stepwell.providers.registry import resolve
 from stepwell.providers.wire import Wire
+from tests.engines import AT_ONCE
 from tests.providers import strict
 
 NOW = datetime(2026, 10, 21, 7, 28, tzinfo=UTC)
@@ -306,6 +311,63 @@ def test_a_value_that_cannot_be_used(
     with pytest.raises(ConfigurationError, match=name) as raised:
         resolve("openai:m", tmp_path)
     assert value not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("OPENAI_BASE_URL", "", "set, but to nothing"),
+        ("OPENAI_BASE_URL", " ", "set, but to nothing"),
+        ("ALL_PROXY", "socks5://127.0.0.1:1080", "pip install socksio"),
+        ("HTTPS_PROXY", "gopher://127.0.0.1", "its scheme is 'gopher'"),
+        ("SSL_CERT_FILE", "/nowhere.pem", "No such file"),
+        ("SSL_CERT_FILE", __file__, "cannot be used"),
+    ],
+)
+@pytest.mark.parametrize("model", ["openai:m", "openai-chat:m", "react:openai:m"])
+def test_what_the_http_library_stumbles_over_is_told_before_a_run_starts(
+    model: str, name: str, value: str, said: str, tmp_path: Path, clean: pytest.MonkeyPatch
+) -> None:
+    clean.setenv("OPENAI_API_KEY", "sk-x")
+    clean.setenv(name, value)
+    agent = Agent("w", model=model)
+    with Engine(tmp_path / "runs.db", workflows=[agent], settings=AT_ONCE) as engine:
+        for start in (engine.run, engine.submit):
+            with pytest.raises(ConfigurationError, match=f"{name}.*{said}"):
+                start("w", "Go.")
+        assert engine.runs() == []
+
+
+@pytest.mark.parametrize("value", ["http://127.0.0.1:3128", "127.0.0.1:3128", "https://proxy"])
+def test_other_proxies_are_fine(value: str, tmp_path: Path, clean: pytest.MonkeyPatch) -> None:
+    clean.setenv("OPENAI_API_KEY", "sk-x")
+    clean.setenv("HTTPS_PROXY", value)
+    clean.setenv("NO_PROXY", "127.0.0.1,localhost")
+    assert resolve("openai:m", tmp_path).model == "openai:m"
+
+
+@pytest.mark.parametrize("model", ["openai-chat:m", "react:openai-chat:m"])
+def test_who_has_a_server_of_his_own_is_told_of_its_address_first(
+    model: str, tmp_path: Path, clean: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        resolve(model, tmp_path)
+    text = str(raised.value)
+    assert 0 < text.index("OPENAI_BASE_URL") < text.index("OPENAI_API_KEY")
+
+
+def test_a_reply_that_drips_is_given_up() -> None:
+    with freeze_time() as frozen:
+
+        def drips() -> Iterator[bytes]:
+            while True:
+                frozen.tick(1)
+                yield b": still there\n\n"
+
+        with pytest.raises(ProviderError, match="not complete after 60 seconds") as raised:
+            list(in_time(drips(), 60))
+    assert (raised.value.kind, raised.value.retryable) == ("timeout", True)
+    assert list(in_time(iter([b"a", b"b"]), 60)) == [b"a", b"b"]
 
 
 def test_auto_needs_a_server_of_ones_own(tmp_path: Path, clean: pytest.MonkeyPatch) -> None:

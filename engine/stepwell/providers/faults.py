@@ -7,6 +7,7 @@ are generated alike and name their exceptions alike, so one function reads the e
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -182,12 +183,14 @@ def from_exception(error: Exception) -> ProviderError | None:
         return from_body(getattr(error, "body", None), response.status_code, response.headers)
     why = error.__cause__ or error
     if isinstance(why, httpx2.ConnectError | httpx2.ConnectTimeout):
-        text = f"The provider cannot be reached: {type(why).__name__}: {_short(why)}"
+        place = _place(why)
+        text = f"The provider{place} cannot be reached: {type(why).__name__}: {_short(why)}"
         return ProviderError(text, kind="unreachable", retryable=True)
     if "APITimeoutError" in names or isinstance(error, httpx2.TimeoutException):
-        return ProviderError("The provider did not answer in time.", kind="timeout", retryable=True)
+        return late("The provider did not answer in time.")
     if "APIConnectionError" in names or isinstance(error, httpx2.TransportError):
-        text = f"The connection to the provider failed: {type(why).__name__}: {_short(why)}"
+        place = _place(why)
+        text = f"The connection to the provider{place} failed: {type(why).__name__}: {_short(why)}"
         retryable = not isinstance(why, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError)
         return ProviderError(text, kind="connection", retryable=retryable)
     if isinstance(error, httpx2.RequestError):  # such as a body that is not the gzip it says
@@ -197,10 +200,25 @@ def from_exception(error: Exception) -> ProviderError | None:
     return None
 
 
+def _place(error: BaseException) -> str:
+    """Where a request went, without the path and what else of an address may be secret."""
+    request: Any = None
+    with suppress(RuntimeError):  # it was raised without its request
+        request = getattr(error, "request", None)
+    if request is None:
+        return ""
+    return f" at {request.url.scheme}://{request.url.netloc.decode('ascii', 'replace')}"
+
+
 def bad_reply(why: str, hint: str = "") -> ProviderError:
     """The provider answered something that is no reply; nothing of it counts."""
     text = f"The provider's reply cannot be used: {why}."
     return ProviderError(text, hint, kind="bad_reply", retryable=True)
+
+
+def late(text: str) -> ProviderError:
+    """A reply that did not come in time."""
+    return ProviderError(text, kind="timeout", retryable=True)
 
 
 def cut() -> ProviderError:

@@ -185,11 +185,19 @@ def drip(handler: Any) -> None:
         time.sleep(0.02)
 
 
+def drip_headers(handler: Any) -> None:
+    handler.send_response(200)
+    handler.flush_headers()
+    for number in range(500):
+        handler.wfile.write(b"X-%d: y\r\n" % number)
+        time.sleep(0.02)
+
+
 def silence(_handler: Any) -> None:
     time.sleep(1.5)
 
 
-@pytest.mark.parametrize("answer", [drip, silence])
+@pytest.mark.parametrize("answer", [drip, drip_headers, silence])
 def test_a_slow_service_is_not_waited_for(
     open_meteo: Service, monkeypatch: pytest.MonkeyPatch, answer: Callable[..., Any]
 ) -> None:
