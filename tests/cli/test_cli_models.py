@@ -40,3 +40,17 @@ def test_a_missing_key_is_named_before_anything_starts(project: Project) -> None
     assert refused.error["type"] == "configuration_error"
     assert "ANTHROPIC_API_KEY" in refused.error["message"]
     assert project.run("runs", "--json").json == []
+
+
+def test_a_network_that_cannot_be_used_is_told_before_anything_starts(project: Project) -> None:
+    for variable, value in (
+        ("OPENAI_BASE_URL", " "),
+        ("ALL_PROXY", "socks5://127.0.0.1:1080"),
+        ("SSL_CERT_FILE", "/nowhere/certificates.pem"),
+    ):
+        env = {"OPENAI_API_KEY": "sk-x", "NO_PROXY": "", "no_proxy": "", variable: value}
+        command = ("run", "play", "[]", "--model", "openai:m", "--json")
+        refused = project.run(*command, code=1, env=env).error
+        assert refused["type"] == "configuration_error"
+        assert variable in refused["message"]
+    assert project.run("runs", "--json").json == []

@@ -135,6 +135,7 @@ def test_a_silent_provider_is_not_waited_for(
     assert (run.state, run.answer) == ("done", "Hello.")
     [fault] = runs.faults(run)
     assert fault.error["type"] == "timeout"
+    assert f"at {llmock.url} did not answer in time" in fault.error["message"]
 
 
 def test_a_stream_that_stalls_is_given_up(api: str, llmock: Any, make: Any) -> None:
@@ -238,8 +239,8 @@ def test_a_body_may_end_anywhere(
 def test_nothing_listens_at_the_address(
     api: str, make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://me:secret@127.0.0.1:9/v1")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://me:secret@127.0.0.1:9")
     runs = make(api, AT_ONCE.model_copy(update={"outage": 0.0}))
     run = runs.run()
     assert (run.state, run.error["type"], run.used.turns) == ("failed", "unreachable", 0)

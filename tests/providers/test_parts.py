@@ -254,6 +254,10 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         "ANTHROPIC_API_KEY",
         "ANTHROPIC_AUTH_TOKEN",
         "ANTHROPIC_BASE_URL",
+        *(f"{kind}_PROXY" for kind in ("HTTP", "HTTPS", "ALL", "NO")),
+        *(f"{kind}_proxy" for kind in ("http", "https", "all", "no")),
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
     ):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
@@ -301,6 +305,10 @@ def test_a_server_of_ones_own_needs_no_key(tmp_path: Path, clean: pytest.MonkeyP
         ("OPENAI_API_KEY", "two words"),
         ("OPENAI_BASE_URL", "localhost:8000"),
         ("OPENAI_BASE_URL", "ftp://x"),
+        ("OPENAI_BASE_URL", "http:///v1"),
+        ("OPENAI_BASE_URL", "http://:8000/v1"),
+        ("OPENAI_BASE_URL", "http://host:99999/v1"),
+        ("OPENAI_BASE_URL", "http://ho st/v1"),
     ],
 )
 def test_a_value_that_cannot_be_used(
@@ -321,7 +329,10 @@ def test_a_value_that_cannot_be_used(
         ("ALL_PROXY", "socks5://127.0.0.1:1080", "pip install socksio"),
         ("HTTPS_PROXY", "gopher://127.0.0.1", "its scheme is 'gopher'"),
         ("SSL_CERT_FILE", "/nowhere.pem", "No such file"),
-        ("SSL_CERT_FILE", __file__, "cannot be used"),
+        ("SSL_CERT_FILE", __file__, "cannot be used: it holds no certificates"),
+        ("SSL_CERT_FILE", "/", "cannot be used"),
+        ("SSL_CERT_DIR", "/nowhere", "is not a folder"),
+        ("ALL_PROXY", "http://host:port", "not a valid address"),
     ],
 )
 @pytest.mark.parametrize("model", ["openai:m", "openai-chat:m", "react:openai:m"])
@@ -354,6 +365,24 @@ def test_who_has_a_server_of_his_own_is_told_of_its_address_first(
         resolve(model, tmp_path)
     text = str(raised.value)
     assert 0 < text.index("OPENAI_BASE_URL") < text.index("OPENAI_API_KEY")
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+def test_a_proxy_that_is_never_used_is_fine_and_no_password_is_shown(
+    api: str, tmp_path: Path, clean: pytest.MonkeyPatch
+) -> None:
+    clean.setenv(f"{api.upper()}_API_KEY", "sk-x")
+    clean.setenv("all_proxy", "socks5h://user:hunter2@127.0.0.1:1080")
+    with pytest.raises(ConfigurationError, match="ALL_PROXY") as raised:
+        resolve(f"{api}:m", tmp_path)
+    assert "hunter2" not in str(raised.value)
+    clean.setenv("NO_PROXY", "*")
+    assert resolve(f"{api}:m", tmp_path).model == f"{api}:m"
+
+
+def test_a_provider_without_a_model_name_says_how_to_write_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="openai-chat:NAME, or openai-chat:auto"):
+        resolve("openai-chat:", tmp_path)
 
 
 def test_a_reply_that_drips_is_given_up() -> None:

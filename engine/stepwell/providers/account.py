@@ -1,14 +1,12 @@
 """The server and the key of a model call, from the environment or from `.env`."""
 
 import os
-import ssl
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
-from urllib.request import getproxies_environment
 
 from stepwell.errors import ConfigurationError
+from stepwell.providers.network import check_network, has_host
 from stepwell.settings import dotenv_values
 
 TIMEOUT = 600.0
@@ -75,22 +73,14 @@ def account(root: Path, variables: Variables, *, model: str, timeout: float = TI
         ConfigurationError: there is no key, or one of the values cannot be used.
     """
     known = _known(root)
-    _check_network()
     base_url, query = _address(known, variables.address)
-    if base_url is None and known.get(variables.address) is not None:
-        raise ConfigurationError(
-            f"{variables.address} is set, but to nothing.",
-            "Set it to the server's address, or unset it for the provider's own.",
-        )
-    if base_url and not base_url.lower().startswith(("http://", "https://")):
-        raise ConfigurationError(
-            f"{variables.address} is not an address that begins with http:// or https://."
-        )
+    _check_address(known, variables.address, base_url)
+    check_network()
     found = next((name for name in variables.keys if (known.get(name) or "").strip()), None)
     if found is None:
-        if variables.keyless and base_url:
-            return Account("", base_url, timeout, query)
-        raise _no_access(root, variables, model)
+        if not (variables.keyless and base_url):
+            raise _no_access(root, variables, model)
+        return Account("", base_url, timeout, query)
     key = str(known[found]).strip()
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ConfigurationError(
@@ -100,49 +90,30 @@ def account(root: Path, variables: Variables, *, model: str, timeout: float = TI
 
 
 def _no_access(root: Path, variables: Variables, model: str) -> ConfigurationError:
-    usual = variables.keys[0]
-    where = f"in the environment or in {root / '.env'}"
-    if variables.keyless:  # most who use it have a server of their own
+    usual, place = variables.keys[0], f"in the environment or in {root / '.env'}"
+    if variables.keyless:
         return ConfigurationError(
-            f"{model} needs the address of a server, and {variables.address} is not set.",
-            f"Set {variables.address} {where}; or set {usual} to use OpenAI's own server.",
+            f"{model} has no server: {variables.address} is not set.",
+            f"Set {variables.address} to your server's address, {place}. To use the provider's own"
+            f" server, set {usual}.",
         )
     return ConfigurationError(
-        f"{model} needs an API key and {usual} is not set.", f"Set {usual} {where}."
+        f"{model} needs an API key and {usual} is not set.", f"Set {usual} {place}."
     )
 
 
-def _check_network() -> None:
-    """What the HTTP library reads from the environment, and stumbles over at the first call.
-
-    Raises:
-        ConfigurationError: it cannot be used.
-    """
-    for scheme, proxy in getproxies_environment().items():
-        kind = urlsplit(proxy).scheme.lower() if "://" in proxy else "http"
-        if scheme == "no" or kind in {"http", "https"}:
-            continue
-        name = f"{scheme.upper()}_PROXY"
-        if not kind.startswith("socks"):
+def _check_address(known: dict[str, str | None], variable: str, base_url: str | None) -> None:
+    if base_url is None:
+        if known.get(variable) is not None:
             raise ConfigurationError(
-                f"{name} is not the address of a proxy: its scheme is {kind!r}.",
-                "Schemes are http, https, socks5 and socks5h.",
+                f"{variable} is set, but to nothing.",
+                "Set it to the server's address, or unset it for the provider's own.",
             )
-        if find_spec("socksio") is None:
-            raise ConfigurationError(
-                f"{name} names a SOCKS proxy, and the package socksio is not installed.",
-                "Install it: pip install socksio.",
-            )
-    file = os.environ.get("SSL_CERT_FILE")
-    if file:
-        try:
-            ssl.create_default_context(cafile=file)
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise ConfigurationError(
-                f"SSL_CERT_FILE names {file}, which cannot be used: {why}.",
-                "Correct the path, or unset it for the system's certificates.",
-            ) from error
+    elif not base_url.lower().startswith(("http://", "https://")) or not has_host(base_url):
+        raise ConfigurationError(
+            f"{variable} is not a valid address. It begins with http:// or https://, and names a"
+            " host."
+        )
 
 
 def _known(root: Path) -> dict[str, str | None]:

@@ -187,7 +187,7 @@ def from_exception(error: Exception) -> ProviderError | None:
         text = f"The provider{place} cannot be reached: {type(why).__name__}: {_short(why)}"
         return ProviderError(text, kind="unreachable", retryable=True)
     if "APITimeoutError" in names or isinstance(error, httpx2.TimeoutException):
-        return late("The provider did not answer in time.")
+        return late(f"The provider{_place(error)} did not answer in time.")
     if "APIConnectionError" in names or isinstance(error, httpx2.TransportError):
         place = _place(why)
         text = f"The connection to the provider{place} failed: {type(why).__name__}: {_short(why)}"

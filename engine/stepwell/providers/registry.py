@@ -50,6 +50,8 @@ def secrets(root: Path) -> set[str]:
 
 
 def _advice(prefix: str, name: str) -> str:
+    if prefix in REGISTRY:
+        return f"Write {prefix}:NAME{', or openai-chat:auto' if prefix == 'openai-chat' else ''}."
     close = get_close_matches(prefix, REGISTRY, n=1)
     if close and name:
         return f"Did you mean {close[0]}:{name}?"
