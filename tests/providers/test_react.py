@@ -1,5 +1,6 @@
 """A model without tool calling gets tools in its prompt; the run and its records are the same."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ from stepwell.errors import ConfigurationError
 from stepwell.messages import (
     AssistantMessage,
     Message,
+    OnText,
     Request,
     StopReason,
     ToolCall,
     ToolMessage,
     UserMessage,
 )
+from stepwell.pipeline import Answer, Ask, Pipeline
 from stepwell.providers.react import MALFORMED, ReAct, decode, encode
 from stepwell.providers.registry import resolve
 from tests.engines import AT_ONCE, StrictModel, Till
@@ -181,6 +184,47 @@ def test_malformed_twice_fails(tmp_path: Path) -> None:
     workflow = Agent("w", model=ReAct(StrictModel([Reply("Hello!")])))
     with Engine(tmp_path / "runs.db", workflows=[workflow], settings=AT_ONCE) as engine:
         run = engine.run("w", "Go on.")
+    assert (run.state, present(run.error)["type"], run.used.turns) == (
+        "failed",
+        "malformed_reply",
+        2,
+    )
+
+
+class Remembers(ScriptedModel):
+    """Keeps what it was asked."""
+
+    def __init__(self, *script: Reply) -> None:
+        super().__init__(list(script))
+        self.asked: list[Request] = []
+
+    def complete(self, request: Request, on_text: OnText | None) -> Reply:
+        self.asked.append(request)
+        return super().complete(replace(request, turn=len(self.asked) - 1), on_text)
+
+
+def test_a_step_of_a_pipeline_is_corrected_once(tmp_path: Path) -> None:
+    model = Remembers(Reply("Hello!"), Reply("Final Answer: Hello."))
+    plan = Pipeline(
+        "p",
+        model=ReAct(model),
+        plan=lambda text, steps: Answer(steps[0].text or "") if steps else Ask(text),
+    )
+    with Engine(tmp_path / "runs.db", workflows=[plan], settings=AT_ONCE) as engine:
+        run = engine.run("p", "Greet.")
+        retried = engine.history(run.id)[1]
+    assert (run.state, run.answer, run.used.turns) == ("done", "Hello.", 2)
+    assert (retried.trigger, present(retried.error)["type"]) == ("retry", "malformed_reply")
+    assert [request.transcript[0].text.partition("\n")[0] for request in model.asked] == [
+        "Greet."
+    ] * 2
+    assert [MALFORMED in request.transcript[0].text for request in model.asked] == [False, True]
+
+
+def test_a_step_of_a_pipeline_that_is_malformed_twice_fails(tmp_path: Path) -> None:
+    plan = Pipeline("p", model=ReAct(Remembers(Reply("Hello!"))), plan=lambda text, _: Ask(text))
+    with Engine(tmp_path / "runs.db", workflows=[plan], settings=AT_ONCE) as engine:
+        run = engine.run("p", "Greet.")
     assert (run.state, present(run.error)["type"], run.used.turns) == (
         "failed",
         "malformed_reply",

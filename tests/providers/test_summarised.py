@@ -68,7 +68,7 @@ def raw_of(provider: str, text: str, calls: list[ToolCall], number: int) -> Any:
 
 
 class Journey:
-    """One run that gets longer and longer, in a window that it never may leave."""
+    """One run that gets longer and longer, in a window that it leaves only with what cannot be reduced."""
 
     def __init__(self, draw: Any) -> None:
         self.draw = draw
@@ -138,8 +138,12 @@ class Journey:
         self.check(run.snapshot.transcript)
 
     def model_replies(self, command: AskModel) -> None:
-        assert self.run.tokens <= self.window
         self.check(command.request.transcript)
+        if self.run.tokens > self.window:  # nothing in it can be reduced: the provider judges
+            assert self.run.run.overflow_at == self.run.tokens + self.window // 10
+            assert self.run.run.window is None
+            self.run.faults(kind="context_length")
+            return
         number = self.run.snapshot.messages
         names = self.draw(CALLS)
         calls = [ToolCall(n, ARGUMENTS[n], f"call_{number}_{i}") for i, n in enumerate(names)]

@@ -97,18 +97,31 @@ def test_a_second_request_after_another_one_is_legitimate(
     other: tuple[str, dict[str, str]],
 ) -> None:
     run = begun()
-    for call in (look(), other) * 6:
+    for call in (look(), other, look(), other, look("c")) * 3:
         assert not any(hints(asks(run, call)))
     assert isinstance(run.command(), AskModel)
 
 
-def test_alternating_calls_end_at_the_limits_that_hold_anyway() -> None:
-    run = begun(max_turns=9)
+@pytest.mark.parametrize(("circle", "turns"), [("ab", 8), ("abc", 12)])
+def test_a_circle_of_calls_is_seen_when_it_is_closed(circle: str, turns: int) -> None:
+    """The third round closes with a hint, the fourth is the last: as with one call."""
+    run = begun()
+    hinted: list[bool] = []
+    while run.state is State.AWAITING_MODEL and isinstance(run.settle(), AskModel):
+        asked = len(hinted)
+        hinted.append(any(hints(asks(run, look(circle[asked % len(circle)])))[-1:]))
+    assert (len(hinted), run.state, run.run.error.type) == (turns, State.CAPPED, "repeated_call")
+    assert hinted.index(True) == 3 * len(circle) - 1
+    assert "look was called 4 times in a row" in run.run.error.message
+
+
+def test_a_longer_circle_ends_at_the_limits_that_hold_anyway() -> None:
+    run = begun(max_turns=20)
     turns = 0
     while run.state is State.AWAITING_MODEL and isinstance(run.settle(), AskModel):
-        asks(run, look("ab"[turns % 2]))
+        asks(run, look("abcd"[turns % 4]))
         turns += 1
-    assert (turns, run.state, run.run.error.type) == (9, State.CAPPED, "max_turns")
+    assert (turns, run.state, run.run.error.type) == (20, State.CAPPED, "max_turns")
 
 
 def test_a_batch_is_the_same_only_as_a_whole() -> None:

@@ -268,8 +268,18 @@ def test_the_newest_huge_result_is_shortened_also_where_the_provider_has_counted
     assert run.tokens < WINDOW
 
 
-def test_a_task_that_is_longer_than_the_window_caps_the_run() -> None:
+def test_a_task_that_is_estimated_longer_than_the_window_is_sent_all_the_same() -> None:
     run = Long("word " * 9_000)
+    assert run.tokens > WINDOW
+    assert isinstance(run.settle(), AskModel)
+    run.says(Reply("It fitted.", usage=Usage(WINDOW - 100, 0, 5)))
+    assert (run.state, run.run.answer) == ("done", "It fitted.")
+
+
+def test_a_task_that_the_provider_finds_too_long_caps_the_run() -> None:
+    run = Long("word " * 9_000)
+    assert isinstance(run.settle(), AskModel)
+    run.faults(kind="context_length")
     run.settle()
     assert (run.state, run.run.error.type) == ("capped", "context_full")
     assert "context cannot be reduced" in run.run.answer

@@ -15,7 +15,7 @@ from stepwell.rules.change import Cause, Change, Rows, change, end
 from stepwell.rules.triage import Triage, triage
 from stepwell.state.circumstances import Circumstances
 from stepwell.state.records import Approval, ApprovalKind, Call, Fault
-from stepwell.state.snapshot import Snapshot, is_repeated
+from stepwell.state.snapshot import Snapshot
 from stepwell.tools.arguments import parse
 from stepwell.tools.context import DidNotHappen, Finding, NotKnown
 from stepwell.workflow import Workflow
@@ -175,15 +175,18 @@ def _told_of_repeats(
     ended, most = tuple(batch.values()), workflow.limits.max_repeats
     repeats = snapshot.repeats  # it counts this batch already, if no call of it could be run
     if not snapshot.is_answered:
-        repeats = repeats + 1 if is_repeated(snapshot.last, ended) else 1
-    if repeats > most:
-        names = ", ".join(dict.fromkeys(call.tool for call in ended))
-        text = f"{names} was called {repeats} times in a row with the same arguments"
-        message = f"Stopped unfinished: {text}, and came to the same each time."
+        repeats = repeats.after(ended)
+    if repeats.times > most:
+        tools = dict.fromkeys(call.tool for calls in repeats.circle for call in calls)
+        text = f"{', '.join(tools)} was called {repeats.times} times in a row"
+        message = (
+            f"Stopped unfinished: {text} with the same arguments, and came to the same each time."
+        )
         return {}, Fault(type="repeated_call", message=message)
-    if repeats < most or most == 1 or snapshot.is_answered:
+    if repeats.times < most or most == 1 or snapshot.is_answered:
         return {}, None
-    hint = f"The same call came to the same {repeats} times in a row. Do something else."
+    what = "call" if len(repeats.circle) == 1 else f"{len(repeats.circle)} calls"
+    hint = f"The same {what} came to the same {repeats.times} times in a row. Do something else."
     told = [call._replace(outcome=(call.outcome or {}) | {"repeated": hint}) for call in ended]
     return {call.number: call for call in told}, None
 

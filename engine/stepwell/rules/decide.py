@@ -14,7 +14,7 @@ from stepwell.rules.budget import Reservation, out_of_time, over_today, reserve,
 from stepwell.rules.calls import ask, finish, reconciled, settle, start
 from stepwell.rules.change import Cause, Change, Rows, cap, change, stop
 from stepwell.rules.delivery import deliver
-from stepwell.rules.plan import next_step, planned_answer, planned_call, step_replied
+from stepwell.rules.plan import next_step, planned_answer, planned_call, prompt_of, step_replied
 from stepwell.rules.recovery import cancel
 from stepwell.rules.summary import (
     is_too_long,
@@ -169,7 +169,7 @@ def _ask_model(
     workflow: Workflow, snapshot: Snapshot, given: Circumstances, prompt: Ask | None = None
 ) -> Command:
     run = snapshot.run
-    more = [UserMessage(prompt.prompt)] if prompt else []
+    more = [UserMessage(prompt_of(prompt, snapshot))] if prompt else []
     kept = _within_limits(workflow, snapshot, given, more)
     if isinstance(kept, Fault):
         return Record(cap(snapshot, given, Cause(error=kept)))

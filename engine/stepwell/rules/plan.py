@@ -12,7 +12,7 @@ from stepwell.plain_json import clean, jsonable
 from stepwell.rules.budget import tool_calls_left
 from stepwell.rules.calls import fill, request
 from stepwell.rules.change import Change, Rows, change
-from stepwell.rules.turn import Turn
+from stepwell.rules.turn import MALFORMED, Turn
 from stepwell.state.circumstances import Circumstances
 from stepwell.state.snapshot import Snapshot
 
@@ -58,6 +58,18 @@ def next_step(
     return said
 
 
+def prompt_of(step: Ask, snapshot: Snapshot) -> str:
+    """What the model is told; with what was wrong if its reply to this step was malformed."""
+    error = snapshot.run.error
+    return f"{step.prompt}\n\n{error.message}" if error and _is_corrected(snapshot) else step.prompt
+
+
+def _is_corrected(snapshot: Snapshot) -> bool:
+    """Whether the model was told already that its reply to this step was malformed."""
+    error = snapshot.run.error
+    return error is not None and error.type == MALFORMED
+
+
 def planned_call(
     pipeline: Pipeline, snapshot: Snapshot, step: Call, given: Circumstances
 ) -> Change:
@@ -96,6 +108,9 @@ def step_replied(
     turn = Turn(limited, snapshot, reply, model, provider, given, prompt)
     if reply.stop is StopReason.REFUSAL:
         return turn.refused()
+    if reply.nudge:
+        again = not _is_corrected(snapshot)
+        return turn.asked_again(reply.nudge) if again else turn.malformed_twice(reply.nudge)
     if reply.stop in {StopReason.LENGTH, StopReason.PAUSE}:
         return turn.fails("incomplete_reply", f"The reply did not end: {reply.stop}.")
     if reply.tool_calls:

@@ -89,7 +89,9 @@ def overflows(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -> b
     if most is None and wanted is None:
         return False
     tokens = snapshot.shown.tokens(given.overhead)
-    if most is not None and tokens > most:
+    # A context that could not be made shorter is sent as it is; once it grows, it is tried again.
+    irreducible = snapshot.run.overflow_at - _growth(workflow, snapshot, given)
+    if most is not None and tokens > max(most, irreducible):
         return True
     due = wanted is not None and tokens >= max(wanted, snapshot.run.overflow_at)
     return due and replaceable(workflow, snapshot) is not None
@@ -188,9 +190,11 @@ def summarised(
     )
     after = replace(snapshot, shown=snapshot.shown.copy())
     after.shown.summarise(found.covers, text, said)
+    tokens, most = after.shown.tokens(given.overhead), room(workflow, snapshot, given)
+    fits = most is None or tokens <= most  # else the oldest results are shortened, too
     columns: RunColumns = {
         "used": used,
-        "overflow_at": after.shown.tokens(given.overhead) + _growth(workflow, snapshot, given),
+        "overflow_at": tokens + _growth(workflow, snapshot, given) if fits else 0,
     }
     cause = Cause(usage=usage, model=model)
     rows = Rows(messages=[message])
@@ -207,7 +211,7 @@ def _problem(
         return f"The summary says nothing: {text!r}."
     if count(text) > 2 * _policy(workflow).max_tokens:
         return f"The summary is longer than {_policy(workflow).max_tokens:,} tokens."
-    if found and count(summary_text(text, said)) >= sum(map(weigh, found.messages)):
+    if found and weigh(UserMessage(summary_text(text, said))) >= sum(map(weigh, found.messages)):
         return "The summary is no shorter than what it stands for."
     return None
 
@@ -235,6 +239,9 @@ def skip(
 ) -> Change:
     """Continue without a summary; if the window is full, show the oldest results shortened.
 
+    Tokens are estimated, and an estimate alone ends no run: if even that is too much, the model is
+    asked all the same, and the run is capped only after its provider has refused the request.
+
     Args:
         workflow: the run's.
         snapshot: the run.
@@ -245,7 +252,7 @@ def skip(
     used, cause = used or snapshot.run.used, cause or Cause()
     most = room(workflow, snapshot, given)
     short, tokens = _shortened(snapshot, given, most)
-    if most is not None and tokens > most:
+    if most is not None and tokens > most and snapshot.run.window is not None:
         text = f"The context cannot be reduced: it takes about {tokens:,} of {most:,} tokens."
         reason = Fault(type="context_full", message=f"Stopped unfinished: {text}")
         return cap(snapshot, given, replace(cause, error=reason), {"used": used})

@@ -29,6 +29,8 @@ CUT_OFF = "Your reply was cut off at the output limit. Continue exactly where it
 EMPTY = "Your reply was empty. Answer, or call one of the tools."
 # What is said to the model in the place of a user, and none of his words.
 NUDGES = frozenset({CUT_OFF, EMPTY})
+# The kind of a fault for a reply that is not in the form that its provider asked for.
+MALFORMED = "malformed_reply"
 # How many replies in a row may be cut off before the run fails.
 MOST_CUT_OFF = 3
 # Faults of calls that the provider may have worked on, and bill.
@@ -121,11 +123,21 @@ class Turn:
     def pauses(self) -> Change:
         nudge = self.reply.nudge
         if nudge and self.snapshot.last_text == nudge:
-            return self.fails("malformed_reply", f"The model gave a malformed reply twice. {nudge}")
+            return self.malformed_twice(nudge)
         reason = Fault(type="paused", message="The provider paused the turn.")
         if nudge:
-            reason = Fault(type="malformed_reply", message=nudge)
+            reason = Fault(type=MALFORMED, message=nudge)
         return self.go_on(reason, nudge)
+
+    def malformed_twice(self, nudge: str) -> Change:
+        return self.fails(MALFORMED, f"The model gave a malformed reply twice. {nudge}")
+
+    def asked_again(self, nudge: str) -> Change:
+        """A malformed reply to a step of a pipeline: the same step once more, with a word on it."""
+        reason = Fault(type=MALFORMED, message=nudge)
+        cause = Cause(error=reason, usage=self.usage, model=self.model)
+        columns: RunColumns = {"used": self._used(), "attempt": self.snapshot.run.attempt + 1}
+        return change(self.snapshot, Trigger.RETRY, self.given, columns, cause=cause)
 
     def is_empty(self) -> Change:
         if self.snapshot.last_text == EMPTY:

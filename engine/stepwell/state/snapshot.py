@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from stepwell.envelope import Envelope
 from stepwell.machine import CallStatus
 from stepwell.messages import AssistantMessage, Message, ToolCall, Usage, UserMessage
 from stepwell.state.inbox import InboxEntry
 from stepwell.state.records import Approval, Call, Role, RunRow, StoredMessage
+from stepwell.state.repeats import Repeats
 from stepwell.state.shown import Shown
 from stepwell.state.transcript import tool_messages
 
@@ -26,8 +26,7 @@ class Snapshot:
         ids: every id that a call has been given, for none may be there twice, with its number.
         inbox: what was sent to the run and not taken yet, as far as its driver knows.
         messages, calls, questions, replies: how many there are.
-        last, repeats: the calls of the last reply that have ended, and how many replies in a row
-            asked for the same and came to the same.
+        repeats: how often the last replies asked for the same and came to the same.
     """
 
     run: RunRow
@@ -42,8 +41,7 @@ class Snapshot:
     calls: int = 0
     questions: int = 0
     replies: int = 0
-    last: tuple[Call, ...] = ()
-    repeats: int = 0
+    repeats: Repeats = field(default_factory=Repeats)
     _closed: bool = True
 
     def is_between_steps(self) -> bool:
@@ -113,7 +111,7 @@ class Snapshot:
         self._close()
         self.messages += 1
         if message.role is Role.USER:
-            self.last = ()  # who is told something new may well ask for the same again
+            self.repeats = Repeats()  # who is told something new may well ask for the same again
             self.shown.add(message.number, UserMessage(message.text))
             return
         if message.role is Role.SUMMARY:
@@ -149,25 +147,5 @@ class Snapshot:
         number = self.shown.numbers[-1]
         for result in results:
             self.shown.add(number, result)
-        ended = tuple(self.batch.values())
-        self.repeats = self.repeats + 1 if is_repeated(self.last, ended) else 1
-        self.last = ended
+        self.repeats = self.repeats.after(tuple(self.batch.values()))
         self._closed = True
-
-
-def is_repeated(last: Sequence[Call], batch: Sequence[Call]) -> bool:
-    """Whether the calls of two replies asked for the same, and came to the same."""
-    return len(last) == len(batch) and all(map(_is_the_same, last, batch))
-
-
-def _is_the_same(one: Call, other: Call) -> bool:
-    return (one.tool, one.arguments, one.status) == (
-        other.tool,
-        other.arguments,
-        other.status,
-    ) and _came_to(one) == _came_to(other)
-
-
-def _came_to(call: Call) -> Envelope:
-    """A call's outcome, but for what we have added to it."""
-    return {k: v for k, v in (call.outcome or {}).items() if k != "repeated"}
