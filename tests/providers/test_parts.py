@@ -2,13 +2,11 @@
 
 import json
 import math
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from freezegun import freeze_time
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +16,6 @@ from stepwell.messages import Reply
 from stepwell.providers import anthropic, openai_chat, openai_responses, sse
 from stepwell.providers.account import account
 from stepwell.providers.faults import from_body, masked, retry_after
-from stepwell.providers.http import in_time
 from stepwell.providers.openai_responses import VARIABLES
 from stepwell.providers.reading import parsed, reading
 from stepwell.providers.registry import resolve
@@ -383,20 +380,6 @@ def test_a_proxy_that_is_never_used_is_fine_and_no_password_is_shown(
 def test_a_provider_without_a_model_name_says_how_to_write_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="openai-chat:NAME, or openai-chat:auto"):
         resolve("openai-chat:", tmp_path)
-
-
-def test_a_reply_that_drips_is_given_up() -> None:
-    with freeze_time() as frozen:
-
-        def drips() -> Iterator[bytes]:
-            while True:
-                frozen.tick(1)
-                yield b": still there\n\n"
-
-        with pytest.raises(ProviderError, match="not complete after 60 seconds") as raised:
-            list(in_time(drips(), 60))
-    assert (raised.value.kind, raised.value.retryable) == ("timeout", True)
-    assert list(in_time(iter([b"a", b"b"]), 60)) == [b"a", b"b"]
 
 
 def test_auto_needs_a_server_of_ones_own(tmp_path: Path, clean: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 from stepwell.errors import CONTEXT_LENGTH, ProviderError
 from stepwell.messages import (
@@ -31,6 +32,7 @@ from stepwell.providers.account import TIMEOUT, Account, Variables, account
 from stepwell.providers.counts import Counts
 from stepwell.providers.http import CONNECT_TIMEOUT, HttpModel
 from stepwell.providers.reading import Body, exact, items, loads, text_of
+from stepwell.providers.whole import bound
 from stepwell.providers.wire import Wire
 
 if TYPE_CHECKING:
@@ -80,13 +82,17 @@ def _client(account: Account, _process: int) -> "Anthropic":
     import anthropic
     import httpx2
 
-    return anthropic.Anthropic(
+    http = bound(anthropic.DefaultHttpxClient())
+    made = anthropic.Anthropic(
         api_key=account.key,
         base_url=account.base_url,
         default_query=dict(account.query),
         timeout=httpx2.Timeout(account.timeout, connect=CONNECT_TIMEOUT),
         max_retries=0,
+        http_client=http,
     )
+    finalize(made, http.close)  # the SDK closes only a client of its own
+    return made
 
 
 def encode(request: Request, wire: Wire, model: str, *, reasoning: bool = True) -> Body:

@@ -187,7 +187,8 @@ def from_exception(error: Exception) -> ProviderError | None:
         text = f"The provider{place} cannot be reached: {type(why).__name__}: {_short(why)}"
         return ProviderError(text, kind="unreachable", retryable=True)
     if "APITimeoutError" in names or isinstance(error, httpx2.TimeoutException):
-        return late(f"The provider{_place(error)} did not answer in time.")
+        text = f"The provider{_place(error)} did not answer in time ({_short(why)})."
+        return ProviderError(text, kind="timeout", retryable=True)
     if "APIConnectionError" in names or isinstance(error, httpx2.TransportError):
         place = _place(why)
         text = f"The connection to the provider{place} failed: {type(why).__name__}: {_short(why)}"
@@ -214,11 +215,6 @@ def bad_reply(why: str, hint: str = "") -> ProviderError:
     """The provider answered something that is no reply; nothing of it counts."""
     text = f"The provider's reply cannot be used: {why}."
     return ProviderError(text, hint, kind="bad_reply", retryable=True)
-
-
-def late(text: str) -> ProviderError:
-    """A reply that did not come in time."""
-    return ProviderError(text, kind="timeout", retryable=True)
 
 
 def cut() -> ProviderError:

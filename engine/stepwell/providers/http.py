@@ -9,18 +9,15 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from stepwell import clock
 from stepwell.errors import ProviderError
 from stepwell.messages import AssistantMessage, Message, OnText, Reply, Request, Terms
 from stepwell.providers import prices, sse
 from stepwell.providers.account import Account
-from stepwell.providers.faults import STALE_REASONING, from_exception, late, masked
+from stepwell.providers.faults import STALE_REASONING, from_exception, masked
 from stepwell.providers.reading import Body, parsed, reading
 from stepwell.providers.wire import Wire
 
 CONNECT_TIMEOUT = 10.0
-# A whole reply may take so many times as long as its server may be silent.
-WHOLE = 6
 # In a message's own items: its server refused, just before, to take reasoning back.
 REFUSED = "reasoning_refused"
 T = TypeVar("T")
@@ -143,11 +140,10 @@ class HttpModel:
 
         def read(answer: Answer) -> Body | bytes:
             kind = answer.headers.get("content-type", "")
-            chunks = in_time(answer.iter_bytes(), WHOLE * self.account.timeout)
             if on_text is None or not kind.startswith("text/event-stream"):
-                return b"".join(chunks)
+                return answer.read()
             with reading():
-                return self.assemble(sse.events(chunks), on_text)
+                return self.assemble(sse.events(answer.iter_bytes()), on_text)
 
         return received(lambda: self.send(body), read)
 
@@ -156,19 +152,6 @@ class HttpModel:
             return None
         said = error.message.lower()
         return next((f for f, word in self.optional.items() if f in sent and word in said), None)
-
-
-def in_time(chunks: Iterator[bytes], seconds: float) -> Iterator[bytes]:
-    """The chunks of a reply, as long as all of them together take no longer.
-
-    Raises:
-        ProviderError: they do. A server that sends a byte now and then is never silent.
-    """
-    ends = clock.monotonic() + seconds
-    for chunk in chunks:
-        if clock.monotonic() > ends:
-            raise late(f"The provider's reply was not complete after {seconds:g} seconds.")
-        yield chunk
 
 
 def _names_reasoning(error: ProviderError) -> bool:

@@ -6,6 +6,7 @@ raises then names neither the variable nor the file.
 
 import os
 import ssl
+from functools import cache
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -58,7 +59,7 @@ def _check_certificates() -> None:
     file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     if file:
         try:
-            ssl.create_default_context(cafile=file)
+            _loaded(file)
         except OSError as error:  # an SSLError is one, if the file holds no certificate
             why = "it holds no certificates" if isinstance(error, ssl.SSLError) else error.strerror
             raise ConfigurationError(
@@ -69,6 +70,12 @@ def _check_certificates() -> None:
         raise ConfigurationError(
             f"SSL_CERT_DIR is {folder!r}, which is not a folder.", "Correct or unset it."
         )
+
+
+@cache
+def _loaded(file: str) -> None:
+    """Load certificates, once: that takes some milliseconds."""
+    ssl.create_default_context(cafile=file)
 
 
 def has_host(address: str) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import finalize
 
 from stepwell.messages import (
     AssistantMessage,
@@ -30,6 +31,7 @@ from stepwell.providers.counts import Counts
 from stepwell.providers.faults import bad_reply, cut, from_body
 from stepwell.providers.http import CONNECT_TIMEOUT, HttpModel
 from stepwell.providers.reading import Body, items, text_of
+from stepwell.providers.whole import bound
 from stepwell.providers.wire import Wire
 
 if TYPE_CHECKING:
@@ -79,13 +81,17 @@ def client(account: Account, _process: int) -> "OpenAI":
     import httpx2
     import openai
 
-    return openai.OpenAI(
+    http = bound(openai.DefaultHttpxClient())
+    made = openai.OpenAI(
         api_key=account.key or "none",  # a server of one's own needs none, the SDK does
         base_url=account.base_url,
         default_query=dict(account.query),
         timeout=httpx2.Timeout(account.timeout, connect=CONNECT_TIMEOUT),
         max_retries=0,
+        http_client=http,
     )
+    finalize(made, http.close)  # the SDK closes only a client of its own
+    return made
 
 
 def encode(request: Request, wire: Wire, model: str, *, reasoning: bool = True) -> Body:
