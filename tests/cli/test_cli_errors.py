@@ -83,8 +83,15 @@ def test_a_full_device_and_too_many_files(project: Project) -> None:
         errors = [line for line in full.err.splitlines() if "rror" in line]
         assert len(errors) == 1, full.err
         assert "no space left" in full.err.lower()
-    few = project.shell("bash -c 'ulimit -n 10; exec $S run hello x'", env={"S": COMMAND})
-    assert (few.code, "too many files open" in few.err) == (1, True), few.err
+    project.run("run", "hello", "x")
+    for most in (6, 8, 10):
+        few = project.shell(f"bash -c 'ulimit -n {most}; exec $S run hello x'", env={"S": COMMAND})
+        assert (few.code, "too many files open" in few.err) == (1, True), few.err
+
+
+def test_too_little_memory_is_said_in_its_own_words(project: Project) -> None:
+    little = project.shell("bash -c 'ulimit -v 60000; exec $S run hello x'", env={"S": COMMAND})
+    assert (little.code, "not enough memory" in little.err) == (1, True), little.err
 
 
 def test_a_run_that_another_process_drives_says_so(project: Project) -> None:

@@ -74,13 +74,18 @@ def unexpected(error: Exception) -> StepwellError:
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
         hint = "Use a lower --concurrency, or raise the limit with `ulimit -u`."
         return SystemLimit("The system does not allow another thread.", hint)
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or _is_not_loaded(error):
         return SystemLimit(
             "There is not enough memory.", "Close other programs, or raise the limit."
         )
     place = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
     return InternalError(f"Stepwell failed unexpectedly: {what}", "Please report this.")
+
+
+def _is_not_loaded(error: Exception) -> bool:
+    """Whether a library did not fit into memory: that is no MemoryError."""
+    return isinstance(error, ImportError) and "failed to map segment" in str(error)
 
 
 def _closest(message: str) -> str:

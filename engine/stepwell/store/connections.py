@@ -1,5 +1,6 @@
 """Connections to one SQLite file: any number of readers, one writer."""
 
+import errno
 import os
 import re
 import sqlite3
@@ -21,6 +22,7 @@ READER_WAIT = 5.0
 RETRY_FOR = 5.0
 RETRY_WAIT = 0.002
 LONGEST_SHOWN = 200
+FILES = 4  # the database, its log, the log's index, and one more
 _EXAMPLE = "Name an SQLite file, such as sqlite:///runs.db."
 _SQLITE = re.compile(r"sqlite(?:\+\w+)?:///(.*)", re.DOTALL)
 _SCHEME = re.compile(r"(sqlite(?=:)|[A-Za-z][\w+.-]*(?=://))")
@@ -150,8 +152,30 @@ def is_writable(file: Path) -> bool:
     return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
 
 
+def unreadable(file: Path, error: object) -> StoreError:
+    """The error for a database that SQLite does not read, with the reason SQLite does not give."""
+    hint = _descriptors(error)
+    return StoreError(f"The database {file} cannot be read: {error}.", hint)
+
+
+def _descriptors(error: object) -> str:
+    """Advice if the process may open no more files; SQLite only says "unable to open"."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_CANTOPEN:
+        return ""
+    opened: list[int] = []
+    try:
+        opened.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(FILES))
+    except OSError as refused:
+        if refused.errno in {errno.EMFILE, errno.ENFILE}:
+            return "This process has too many files open: close some, or raise `ulimit -n`."
+    finally:
+        for number in opened:
+            os.close(number)
+    return ""
+
+
 def _not_opened(file: Path, error: Exception) -> StoreError:
-    hint = ""
+    hint = _descriptors(error)
     if file.exists() and not is_writable(file):
         hint = (
             "It is read-only. Commands that only look can read it; to continue its runs, copy it."

@@ -104,7 +104,7 @@ class Database:
                 yield connection
         except (DBAPIError, sqlite3.Error) as error:
             why = error.orig if isinstance(error, DBAPIError) else error
-            raise StoreError(f"The database {self.file} cannot be read: {why}.") from error
+            raise connections.unreadable(self.file, why) from error
 
     def check_in_place(self) -> None:
         """Make sure that the files by these names are still the ones that are written to.

@@ -13,7 +13,7 @@ from sqlalchemy.pool import StaticPool
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from stepwell.errors import SchemaTooNew, SchemaTooOld, StoreError
-from stepwell.store import tables
+from stepwell.store import connections, tables
 from stepwell.store.migrations import MIGRATIONS, Migration
 from stepwell.store.views import VIEWS
 
@@ -38,7 +38,7 @@ def version(file: Path) -> int:
         with closing(reading(file)) as reader:
             return _version(reader, file)
     except sqlite3.Error as error:
-        raise StoreError(f"The database {file} cannot be read: {error}.") from error
+        raise connections.unreadable(file, error) from error
 
 
 def reading(file: Path) -> sqlite3.Connection:
