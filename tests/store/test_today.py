@@ -1,5 +1,6 @@
 """What a workflow's runs came to in a day (UTC). Each model call costs 0.30 USD; sums by hand."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 import time_machine
 
 from stepwell import Agent, Engine, Limits, ProviderError, Reply, ScriptedModel, clock
+from stepwell.machine import LIVE
 from stepwell.messages import Terms, Usage
 from stepwell.rules.decide import AskModel, Record, decide
 from stepwell.state.circumstances import CallTerms, Circumstances, Today
@@ -165,3 +167,52 @@ def _reserve(engine: Engine, snapshot: Any) -> None:
     engine.store.record(snapshot, command.change)
     given = replace(given, today=today(engine, snapshot.run.number))
     assert isinstance(decide(workflow, snapshot, given), AskModel)
+
+
+class Racing:
+    """A driver whose looks at the day and whose steps can be taken one by one."""
+
+    def __init__(self, engine: Engine, snapshot: Any) -> None:
+        self.engine, self.snapshot = engine, snapshot
+        self.seen: Today | None = None
+        self.calls = 0
+
+    def look(self) -> None:
+        self.seen = today(self.engine, self.snapshot.run.number)
+
+    def step(self) -> None:
+        [workflow] = self.engine.workflows.values()
+        terms = CallTerms(model=None, terms=Model(ANSWER).terms, is_metered=True)
+        given = Circumstances(now=clock.now(), terms=terms, today=self.seen)
+        command = decide(workflow, self.snapshot, given)
+        self.calls += isinstance(command, AskModel)
+        if isinstance(command, Record):
+            change = self.engine.store.record(self.snapshot, command.change)
+            assert change.trigger in {"reserve", "cap"}
+
+
+def test_two_runs_that_begin_a_call_in_the_same_instant_never_pass_a_day_s_cost(
+    opens: Callable[..., Engine], traveller: Any
+) -> None:
+    """0.40 are reserved for each of two calls, and 0.50 may be spent: in every order, one at most.
+
+    Each driver looks, reserves, looks again and calls: a look after the reservation sees that of
+    the other, if the other was first.
+    """
+    engine = opens(cost_per_day="0.50")
+    for turns_of_the_first in itertools.combinations(range(8), 4):
+        traveller.shift(timedelta(days=1))
+        racers = []
+        for _ in range(2):
+            engine.submit("w", "Go.")
+            until = clock.now() + timedelta(seconds=30)
+            claimed = engine.store.claim(engine.workflows, clock.now(), until)
+            racers.append(Racing(engine, present(claimed)))
+        programs = [iter((r.look, r.step, r.look, r.step)) for r in racers]
+        for turn in range(8):
+            next(programs[turn not in turns_of_the_first])()
+        assert sum(racer.calls for racer in racers) <= 1, turns_of_the_first
+        for racer in racers:
+            if racer.snapshot.run.state in LIVE:
+                engine.store.release(racer.snapshot.run.number, racer.snapshot.run.fence)
+                engine.cancel(racer.snapshot.run.id)
