@@ -160,7 +160,9 @@ class InMemory:
         """Another driver has the run from here on."""
         until = self.now + timedelta(seconds=30)
         fence = self.run.fence + 1
-        self.snapshot.run = self.run._replace(owner=fence, lease_until=until, fence=fence)
+        self.snapshot.run = self.run._replace(
+            owner=fence, lease_until=until, claimed_at=self.now, fence=fence
+        )
         self.driven_since = self.now
 
     def crash(self) -> Change:

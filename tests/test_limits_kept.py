@@ -11,7 +11,9 @@ import time_machine
 
 from stepwell import Agent, Engine, Limits, ProviderError, Reply, ScriptedModel, clock
 from stepwell.messages import Terms, Usage
+from stepwell.retry import RetryPolicy
 from stepwell.rules.decide import Record, decide
+from stepwell.rules.recovery import lost_worker, take_over
 from stepwell.state.circumstances import CallTerms, Circumstances
 from tests.engines import AT_ONCE, SOON
 from tests.in_memory import NOW
@@ -114,3 +116,33 @@ def test_time_in_the_queue_is_not_counted(
         traveller.shift(timedelta(hours=1))
         run = engine.resume(id_)
         assert (run.state, run.used.active_ms) == ("done", 0)
+
+
+@pytest.mark.parametrize(("passes", "counted"), [(20, 20), (31, 30), (3600, 30)])
+def test_time_lost_with_a_process_is_counted_until_its_lease_was_over(
+    opens: Callable[..., Engine], traveller: Traveller, passes: int, counted: int
+) -> None:
+    """Queued for an hour, claimed for 30 s by a process that is never heard of again."""
+    with opens(Reply("done", usage=SPENT), max_seconds=600) as engine:
+        id_ = engine.submit("w", "Go.").id
+        traveller.shift(timedelta(hours=1))
+        claimed = engine.store.claim(["w"], clock.now(), clock.now() + timedelta(seconds=30))
+        traveller.shift(timedelta(seconds=passes))
+        snapshot = present(claimed)
+        given = Circumstances(now=clock.now(), policy=RetryPolicy(base=timedelta()))
+        lost = take_over(snapshot, lost_worker(snapshot, given.policy), given)
+        assert lost.run.active_ms == counted * 1000
+        engine.store.record(snapshot, lost)
+        run = engine.resume(id_)
+        assert (run.state, run.used.active_ms) == ("done", counted * 1000)
+
+
+def test_lost_time_ends_a_run_as_any_other(
+    opens: Callable[..., Engine], traveller: Traveller
+) -> None:
+    with opens(Reply("done", usage=SPENT), max_seconds=30) as engine:
+        id_ = engine.submit("w", "Go.").id
+        engine.store.claim(["w"], clock.now(), clock.now() + timedelta(seconds=30))
+        traveller.shift(timedelta(seconds=31))
+        run = engine.resume(id_)
+        assert (run.state, present(run.error)["type"]) == ("capped", "max_seconds")

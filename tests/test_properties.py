@@ -533,8 +533,10 @@ class StoredJourney(Journey):
         known = self.run.snapshot if fence % 2 else None  # every other time
         claimed = self.try_to_claim(known)
         assert claimed is not None
-        owner, until = claimed.run.owner, claimed.run.lease_until
-        assert claimed.run == before._replace(fence=fence, owner=owner, lease_until=until)
+        owner, until, at = claimed.run.owner, claimed.run.lease_until, claimed.run.claimed_at
+        assert claimed.run == before._replace(
+            fence=fence, owner=owner, lease_until=until, claimed_at=at
+        )
         self.run.snapshot = claimed
         self.mailed.clear()
 

@@ -26,6 +26,7 @@ FLEETING = {
     "inbox",
     "owner",
     "lease_until",
+    "claimed_at",
     "stuck",
     "cancel_requested",
     "not_before",

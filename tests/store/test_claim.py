@@ -79,7 +79,9 @@ def test_a_run_that_is_known_is_read_again_only_if_it_has_moved_on(
     fresh = claim(number=run.number, known=behind)
     assert fresh is not behind
     assert present(fresh).run == known.run._replace(
-        fence=2, lease_until=present(fresh).run.lease_until
+        fence=2,
+        lease_until=present(fresh).run.lease_until,
+        claimed_at=present(fresh).run.claimed_at,
     )
     store.send(run.number, InboxKind.MESSAGE, "ann", text="Also look there.")
     store.release(run.number, 2)

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import ROUND_FLOOR, Decimal
 
+from stepwell.machine import State
 from stepwell.messages import Message
 from stepwell.state.circumstances import Circumstances, Today
 from stepwell.state.records import Fault, RunRow
@@ -133,6 +135,17 @@ def active_ms(snapshot: Snapshot, given: Circumstances) -> int:
         return run.active_ms
     passed = given.now - max(since, run.updated_at)
     return run.active_ms + max(0, round(passed.total_seconds() * 1000))
+
+
+def lost_ms(run: RunRow, now: datetime) -> int:
+    """How long a driver that was lost has worked, at most, since its last transition.
+
+    Its last sign of life is not known, only that it had the run until its lease was over.
+    """
+    if run.lease_until is None or run.state is State.AWAITING_APPROVAL:
+        return 0
+    begun = max(run.updated_at, run.claimed_at or run.updated_at)
+    return max(0, round((min(now, run.lease_until) - begun).total_seconds() * 1000))
 
 
 def over_today(run: RunRow, limits: Limits, today: Today, reserved: Decimal) -> Fault | None:

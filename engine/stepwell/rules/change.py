@@ -9,7 +9,7 @@ from stepwell.envelope import Envelope, failure
 from stepwell.machine import KEEPS_ATTEMPT, LIVE, CallStatus, State, Trigger, destination
 from stepwell.messages import Message, Usage, UserMessage
 from stepwell.plain_json import clean
-from stepwell.rules.budget import active_ms, is_metered, reserve
+from stepwell.rules.budget import active_ms, is_metered, lost_ms, reserve
 from stepwell.state.circumstances import Circumstances
 from stepwell.state.records import (
     Approval,
@@ -127,8 +127,10 @@ def change(
     if run.model != before.model:
         run = run._replace(window=None)  # a refusal of the other model says nothing about this one
     asks = state in _ASKS_A_MODEL and run.used.turns < run.limits.max_turns
-    # Without its driver, the time since the last transition is not known.
-    active = before.active_ms if "fence" in own else active_ms(snapshot, given)
+    is_lost = "fence" in own
+    active = active_ms(snapshot, given)
+    if is_lost:
+        active = before.active_ms + lost_ms(before, given.now)
     run = run._replace(reserved_turns=int(asks), active_ms=active)
     if "reserved_cost" not in own and is_metered(run, given):
         run = _reserving(run, snapshot, given, rows)

@@ -22,11 +22,14 @@ class Row(Protocol):
     def __contains__(self, name: object, /) -> bool: ...
 
 
-# Who drove a run, and until when, was never part of a transition.
+# Who drove a run, until when, and what had failed, was never part of a transition.
 _NOBODY: Row = {
     "owner": None,
     "lease_until": None,
+    "claimed_at": None,
     "cancel_requested": None,
+    "failures": 0,
+    "outage_since": None,
     "reserved_turns": 0,
     "reserved_tokens": 0,
     "reserved_cost": Decimal(0),

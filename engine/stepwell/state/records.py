@@ -128,6 +128,7 @@ class RunRow(NamedTuple):
         overflow_at: no summary is tried again below so many tokens.
         digest: of the workflow's definition that the last step was taken with.
         owner: number of the worker that drives it, until `lease_until`.
+        claimed_at: when its last owner claimed it.
         cancel_requested: who asked for it, while another process drives the run.
         forked_run, forked_seq: the number of the run that it was forked from, and after which
             transition of it.
@@ -164,6 +165,7 @@ class RunRow(NamedTuple):
     cancel_requested: str | None = None
     owner: int | None = None
     lease_until: datetime | None = None
+    claimed_at: datetime | None = None
     forked_run: int | None = None
     forked_seq: int | None = None
 

@@ -35,7 +35,7 @@ _DUE = f"""
                 WHERE owner IS NOT NULL AND workflow = due.workflow))
     ORDER BY number LIMIT 1"""  # noqa: S608 - no input is put into the text
 _CLAIM = """
-    UPDATE run SET owner = :owner, lease_until = :until, fence = fence + 1
+    UPDATE run SET owner = :owner, lease_until = :until, claimed_at = :now, fence = fence + 1
     WHERE number = ({due}) RETURNING number"""
 CLAIM_NEXT = _CLAIM.format(due=_DUE.format(index="INDEXED BY run_due", only=""))
 CLAIM_ONE = _CLAIM.format(due=_DUE.format(index="NOT INDEXED", only="AND number = :number"))

@@ -83,7 +83,7 @@ _FIXED = (
     "number", "id", "workflow", "key", "user", "approve", "created_at", "forked_run", "forked_seq",
 )  # fmt: skip
 # Columns that claims, heartbeats and cancels write, not the driver.
-_NOT_THE_DRIVERS = ("owner", "lease_until", "cancel_requested")
+_NOT_THE_DRIVERS = ("owner", "lease_until", "claimed_at", "cancel_requested")
 # Columns that few transitions change: the others do not write them again. A column that is missing
 # here is only written more often than it needs to be.
 _SELDOM = (*SET, "fence", "failures", "outage_since", "answer", "error", "finished_at")

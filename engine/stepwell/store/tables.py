@@ -63,6 +63,7 @@ class Run(SQLModel, table=True):
     not_before: datetime | None = Field(default=None, sa_type=Milliseconds)
     owner: int | None = Field(default=None, foreign_key="worker.number")
     lease_until: datetime | None = Field(default=None, sa_type=Milliseconds)
+    claimed_at: datetime | None = Field(default=None, sa_type=Milliseconds)
     max_turns: int
     max_tool_calls: int
     max_tokens: int | None = None
