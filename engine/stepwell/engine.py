@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +18,8 @@ from stepwell.driving.model_gate import ModelGate
 from stepwell.driving.models import Models
 from stepwell.driving.run_log import RunLog
 from stepwell.driving.watch import OnTransition, Watch
-from stepwell.driving.worker import Worker
+from stepwell.driving.worker import Worker, check_not_within
+from stepwell.errors import StepwellError
 from stepwell.machine import LIVE, State
 from stepwell.messages import OnText
 from stepwell.operations import steering
@@ -115,7 +117,7 @@ class Engine(Deciding):
             UnknownWorkflow, InvalidInput, ConfigurationError: nothing was started.
             KeyConflict: the key belongs to a run with another input.
         """
-        return self._detail(self._submit(workflow, input, approve, options)[0])
+        return self._detail(self._submit(workflow, input, approve, options, str(ULID()))[0])
 
     def run(
         self,
@@ -140,9 +142,16 @@ class Engine(Deciding):
         """
         decider = approve if callable(approve) else None
         policy = ApprovePolicy.PARK if callable(approve) else approve
-        number, begun = self._submit(workflow, input, policy, options, self._leases.until())
-        watch = Watch(self.store, number, on_transition, seq=0)
-        return self._go_on(watch, decider, on_text, begun)
+        id_ = str(ULID())
+        try:
+            until = self._leases.until()
+            number, begun = self._submit(workflow, input, policy, options, id_, until)
+            watch = Watch(self.store, number, on_transition, seq=0)
+            return self._go_on(watch, decider, on_text, begun)
+        except BaseException:  # ours from its insert on, even if nobody drives it yet
+            with suppress(StepwellError):
+                self.store.release(self._number(id_), 1)
+            raise
 
     def resume(
         self,
@@ -170,8 +179,11 @@ class Engine(Deciding):
 
         Raises:
             UnknownRun, UnknownWorkflow, RunNotResumable, ConfigurationError: nothing was changed.
+                RunNotResumable also where this is called by the run itself: by one of its tools,
+                or by a listener.
         """
         number, by = self._number(run), checked("by", by)
+        check_not_within(self.store, number)
         before, was_sent = self.store.glance(number)
         if before.state not in {State.DONE, State.CANCELLED} or was_sent:
             self.models.check_runnable(before.workflow, model or before.model)
@@ -295,11 +307,12 @@ class Engine(Deciding):
         text: str,
         approve: ApprovePolicy | str,
         options: RunOptions,
+        id_: str,
         until: datetime | None = None,
     ) -> tuple[int, Snapshot | None]:
         """The run's number and, if it is new and ours to drive `until` then, the run itself."""
         self.models.check_runnable(workflow, options.get("model"))
-        new = new_run(str(ULID()), text, approve, options)
+        new = new_run(id_, text, approve, options)
         return submit(self.store, self.workflows[workflow], new, until)
 
     def _go_on(
@@ -312,12 +325,7 @@ class Engine(Deciding):
         """Drive, asking the caller's own function about each question, until it has no answer."""
         worker = self._worker(watch, on_text)
         while True:
-            try:
-                watch.catch_up()
-            except BaseException:
-                if begun is not None:  # ours already, and nobody drives it yet
-                    self.store.release(begun.run.number, begun.run.fence)
-                raise
+            watch.catch_up()
             worker.advance(watch.number, watch.catch_up, begun)
             begun = None
             if not ask(self.store, self.workflows, watch.number, decider):

@@ -1,9 +1,14 @@
 """A caller that leaves in the middle of a run: interrupted, or with a listener that fails or forks."""
 
+import itertools
 import os
 import signal
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -181,3 +186,41 @@ def test_a_run_whose_beginning_could_not_be_told_is_anybodys_at_once(
             engine.run("w", "Go.", on_transition=fail)
         assert engine.store.owned() == []
         assert engine.resume("last").answer == "Done."
+
+
+# Where the caller's own thread is between the insert of a run and the driver's first line.
+BETWEEN = ("engine.py", "submission.py", "store.py", "worker.py", "watch.py")
+
+
+def interrupt_at(line: int) -> Callable[..., Any]:
+    """A trace function that raises at so many lines of those files."""
+    left = line
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal left
+        if Path(frame.f_code.co_filename).name not in BETWEEN:
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+        return trace
+
+    return trace
+
+
+def test_an_interrupt_at_any_line_leaves_the_run_to_anybody(tmp_path: Path) -> None:
+    with opened(tmp_path / "r.db", Reply("Done."), tools=[]) as engine:
+        for line in itertools.count(1):
+            tracing = sys.gettrace()
+            sys.settrace(interrupt_at(line))
+            try:
+                engine.run("w", "Go.")
+            except KeyboardInterrupt:
+                continue
+            finally:
+                sys.settrace(tracing)
+                assert engine.store.owned() == [], line
+            break
+        assert line > len(engine.runs()) > 1
+        assert all(engine.resume(run.id).answer == "Done." for run in engine.runs())

@@ -4,18 +4,21 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 
 from stepwell import clock
 from stepwell.driving.driver import Driver
 from stepwell.driving.models import Models
-from stepwell.errors import LeaseLost, StoreError
+from stepwell.errors import LeaseLost, RunNotResumable, StoreError
 from stepwell.rules.change import Change
 from stepwell.rules.delivery import wake
 from stepwell.rules.recovery import lost_worker, take_over
 from stepwell.state.snapshot import Snapshot
+from stepwell.store import Store
 from stepwell.store.claim import Owned
 from stepwell.workflow import Workflow
 
@@ -23,6 +26,26 @@ log = logging.getLogger("stepwell")
 
 # Seconds between looks at a run that another process drives.
 POLL = 0.1
+
+
+# The runs that are being driven further up in this call, or by whom this tool was called.
+_WITHIN: ContextVar[frozenset[tuple[Path, int]]] = ContextVar("within", default=frozenset())
+
+
+def check_not_within(store: Store, number: int) -> None:
+    """Make sure that nobody waits for a run from within it: both would wait for ever.
+
+    Raises:
+        RunNotResumable: this is called by one of the run's tools, or by a listener.
+    """
+    # An interrupt may have kept a call from taking itself out again; nobody drives the run then.
+    if (store.file, number) not in _WITHIN.get() or not store.owned(number):
+        return
+    raise RunNotResumable(
+        f"Run {store.glance(number)[0].id} cannot be resumed by its own tool or listener: "
+        "it goes on when that returns.",
+        "Send it a message, or resume it after the call that drives it.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +144,12 @@ class Worker:
     def drive(self, snapshot: Snapshot) -> None:
         """Take a claimed run as far as it goes now."""
         workflow = self.workflows[snapshot.run.workflow]
-        self.driver.drive(workflow, partial(self.models.provider, workflow), snapshot)
+        outside = _WITHIN.get()
+        try:
+            _WITHIN.set(outside | {(self.driver.store.file, snapshot.run.number)})
+            self.driver.drive(workflow, partial(self.models.provider, workflow), snapshot)
+        finally:
+            _WITHIN.set(outside)
 
     def free(self, number: int) -> None:
         """Take a run from an owner that has lost it, at a person's wish; see `rescue`."""
