@@ -76,14 +76,13 @@ class Engine(Deciding):
         self._log_mask = LogMask(mask)
         logging.getLogger("stepwell").addFilter(self._log_mask)
         self.store = Store(file, self.settings.synchronous, mask, upgrade=upgrade)
-        length = self.settings.lease
-        every = min(self.settings.heartbeat, length / 3)  # a beat may be late, or fail once
+        length, beat = self.settings.lease, self.settings.heartbeat
+        every = min(beat, length / 3)  # a beat may be late, or fail once
         self._log = RunLog(self.store, self.settings.warn_cost, self.settings.warn_turns)
         self._gate = ModelGate(self.settings.model_concurrency, self.settings.retry_policy)
         self._leases = Leases(self.store, timedelta(seconds=length), timedelta(seconds=every))
-        check = self.models.check_runnable
-        firer = Firer(self.store, self.workflows, declared(workflows, schedules), check)
-        self.schedules = Schedules(self.store, firer)
+        known, check = declared(workflows, schedules), self.models.check_runnable
+        self.schedules = Schedules(self.store, Firer(self.store, self.workflows, known, check))
 
     def __enter__(self) -> Self:
         return self
@@ -140,14 +139,11 @@ class Engine(Deciding):
             on_text: gets the text of replies as it arrives.
             options: see `RunOptions`.
         """
-        decider = approve if callable(approve) else None
-        policy = ApprovePolicy.PARK if callable(approve) else approve
-        id_ = str(ULID())
+        decider, policy = (approve, ApprovePolicy.PARK) if callable(approve) else (None, approve)
+        id_, until = str(ULID()), self._leases.until()
         try:
-            until = self._leases.until()
             number, begun = self._submit(workflow, input, policy, options, id_, until)
-            watch = Watch(self.store, number, on_transition, seq=0)
-            return self._go_on(watch, decider, on_text, begun)
+            return self._go_on(Watch(self.store, number, on_transition, 0), decider, on_text, begun)
         except BaseException:  # ours from its insert on, even if nobody drives it yet
             with suppress(StepwellError):
                 self.store.release(self._number(id_), 1)
@@ -178,9 +174,8 @@ class Engine(Deciding):
             raises: by how much to raise limits of a capped or failed run: `max_turns=5`, ...
 
         Raises:
-            UnknownRun, UnknownWorkflow, RunNotResumable, ConfigurationError: nothing was changed.
-                RunNotResumable also where this is called by the run itself: by one of its tools,
-                or by a listener.
+            UnknownRun, UnknownWorkflow, ConfigurationError: nothing was changed.
+            RunNotResumable: likewise; also if the run's own tool or listener calls this.
         """
         number, by = self._number(run), checked("by", by)
         check_not_within(self.store, number)

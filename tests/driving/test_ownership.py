@@ -231,9 +231,14 @@ class Ownership(RuleBasedStateMachine):
 
     def _release(self, key: Key) -> None:
         worker, number, _ = key
-        before = self._owners()
-        self.engines[worker].store.release(number, self.believed[key].run.fence)
+        before, store = self._owners(), self.engines[worker].store
+        released = store.release(number, self.believed[key].run.fence)
         if self._is_owner(key):
+            asked = store.load(number).run.cancel_requested
+            assert released is (asked is None)
+            if asked:  # its driver has to end it first
+                self.believed[key].run = self.believed[key].run._replace(cancel_requested=asked)
+                return
             del self.fences[number]
         else:
             assert self._owners() == before
@@ -276,7 +281,9 @@ class Ownership(RuleBasedStateMachine):
         store = self.engines[0].store
         run = store.load(number).run
         held = next(iter(store.owned(number)), None)
-        over = held is not None and held.is_stuck(clock.now()) and POLICY.exhausted(run.attempt)
+        over = (
+            held is not None and held.is_stuck(clock.now()) and POLICY.exhausted(run.failures + 1)
+        )
         parked = run.state is State.AWAITING_APPROVAL
         return run.state in {State.DONE, State.FAILED, State.CAPPED} or (over and not parked)
 
