@@ -1,5 +1,6 @@
 """Every exception that the package raises."""
 
+import errno
 import re
 
 
@@ -161,3 +162,26 @@ class ProviderError(StepwellError):
         self.kind = kind
         self.retryable = retryable
         self.retry_after = retry_after
+
+
+class SystemLimit(StepwellError):
+    """The operating system gives this process no more threads, files, memory or space."""
+
+
+def system_limit(error: Exception) -> SystemLimit | None:
+    """Python's error as one of the operating system's limits; None if it is another one."""
+    if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
+        hint = "Close some, or raise the limit with `ulimit -n`."
+        return SystemLimit("This process has too many files open.", hint)
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return SystemLimit(f"The output cannot be written: {error.strerror}.")
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        hint = "Drive fewer runs at once, or raise the limit with `ulimit -u`."
+        return SystemLimit("The system does not allow another thread.", hint)
+    # A library that does not fit into memory is no MemoryError.
+    unmapped = isinstance(error, ImportError) and "failed to map segment" in str(error)
+    if isinstance(error, MemoryError) or unmapped:
+        return SystemLimit(
+            "There is not enough memory.", "Close other programs, or raise the limit."
+        )
+    return None

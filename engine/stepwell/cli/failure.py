@@ -1,14 +1,13 @@
 """How a command fails: which message is shown, and which exit code it ends with."""
 
 import difflib
-import errno
 import re
 import traceback
 
 from typer import Abort
 from typer.exceptions import TyperException
 
-from stepwell.errors import InvalidInput, InvalidSchedule, StepwellError
+from stepwell.errors import InvalidInput, InvalidSchedule, StepwellError, system_limit
 
 USAGE = 2
 _HELP = "Usage:"
@@ -30,10 +29,6 @@ class WrongValue(InvalidInput):
 
 class InternalError(StepwellError):
     """A fault of Stepwell itself."""
-
-
-class SystemLimit(StepwellError):
-    """The operating system refused something that the command needs."""
 
 
 def exit_code(error: StepwellError) -> int:
@@ -66,26 +61,12 @@ def unexpected(error: Exception) -> StepwellError:
     """The message for an exception that is not one of ours."""
     if isinstance(error, Abort):
         return StepwellError("Stopped.")
-    if isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}:
-        hint = "Close some, or raise the limit with `ulimit -n`."
-        return SystemLimit("This process has too many files open.", hint)
-    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return SystemLimit(f"The output cannot be written: {error.strerror}.")
-    if isinstance(error, RuntimeError) and "start new thread" in str(error):
-        hint = "Use a lower --concurrency, or raise the limit with `ulimit -u`."
-        return SystemLimit("The system does not allow another thread.", hint)
-    if isinstance(error, MemoryError) or _is_not_loaded(error):
-        return SystemLimit(
-            "There is not enough memory.", "Close other programs, or raise the limit."
-        )
+    limit = system_limit(error)
+    if limit is not None:
+        return limit
     place = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
     return InternalError(f"Stepwell failed unexpectedly: {what}", "Please report this.")
-
-
-def _is_not_loaded(error: Exception) -> bool:
-    """Whether a library did not fit into memory: that is no MemoryError."""
-    return isinstance(error, ImportError) and "failed to map segment" in str(error)
 
 
 def _closest(message: str) -> str:

@@ -11,7 +11,7 @@ from stepwell.driving.steps import OnTransition, Resources, Steps, keep_late
 from stepwell.effects.caller import Caller, CallerLeft
 from stepwell.effects.dispatch import Dispatched
 from stepwell.effects.perform import Connect, Performer
-from stepwell.errors import LeaseLost, StoreError
+from stepwell.errors import LeaseLost, StoreError, system_limit
 from stepwell.machine import LIVE
 from stepwell.messages import OnText
 from stepwell.rules.change import Change
@@ -61,8 +61,13 @@ class Driver(Resources):
         except StoreError:
             raise
         except Exception as error:
-            log.exception("Run %s: the driver failed.", snapshot.run.id)
-            fault = Fault(type="internal_error", message=f"{type(error).__name__}: {error}")
+            limit = system_limit(error)
+            if limit is None:
+                log.exception("Run %s: the driver failed.", snapshot.run.id)
+                fault = Fault(type="internal_error", message=f"{type(error).__name__}: {error}")
+            else:
+                log.warning("Run %s: %s", snapshot.run.id, limit)
+                fault = Fault(type=limit.type, message=str(limit))
             jitter = random.random()  # noqa: S311 - no secret
             self._give_back(snapshot, lambda s: take_over(s, fault, self.given(jitter)))
         except BaseException as error:

@@ -3,13 +3,14 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from stepwell import clock
 from stepwell.driving.ticker import Ticker
 from stepwell.driving.worker import Worker
-from stepwell.errors import DatabaseMoved, LeaseLost, StepwellError, StoreError
+from stepwell.errors import DatabaseMoved, LeaseLost, StepwellError, StoreError, system_limit
 from stepwell.state.snapshot import Snapshot
 from stepwell.store.changes import Changes
 
@@ -148,8 +149,20 @@ class Pool:
             number, fence = snapshot.run.number, snapshot.run.fence
             self._driven[number, fence] = snapshot
             name, arguments = f"stepwell-run-{number}", (snapshot, (number, fence))
-            threading.Thread(target=self._drive, args=arguments, name=name, daemon=True).start()
+            thread = threading.Thread(target=self._drive, args=arguments, name=name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # tried again when others have ended
+                log.warning("Run %s was given back: %s", snapshot.run.id, system_limit(error))
+                self._give_back(number, fence)
+                return False
         return started
+
+    def _give_back(self, number: int, fence: int) -> None:
+        """Let go of a claimed run that nobody drives yet."""
+        del self._driven[number, fence]
+        with suppress(StoreError):  # then its lease runs out
+            self.worker.driver.store.release(number, fence)
 
     def _wake(self) -> None:
         """Make due again what has ended and may go on with what was sent to it."""
