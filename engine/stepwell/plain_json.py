@@ -17,7 +17,7 @@ from pydantic_core import to_jsonable_python
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 MAX_DEPTH = 100  # pydantic reads JSON of 200 levels, SQLite of 1,000
-MAX_VALUES = 2_000_000  # a list that holds one list many times over can be small and endless
+MAX_VALUES = 500_000  # a list that holds one list many times over can be small and endless
 MAX_INT_BITS = 14_000  # Python refuses to write more than 4,300 digits (14,284 bits)
 
 

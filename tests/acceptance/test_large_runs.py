@@ -5,7 +5,7 @@ import resource
 
 from tests.cli.command_line import Project, call, say
 
-ROUNDS, AT_ONCE, SIZE = 40, 50, 5_000_000
+ROUNDS, AT_ONCE, SIZE = 24, 50, 5_000_000
 CALLS = ROUNDS * AT_ONCE
 
 

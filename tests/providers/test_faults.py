@@ -115,7 +115,7 @@ def test_a_long_wait_gives_the_run_back(api: str, llmock: Any, make: Any) -> Non
 
 
 def test_waits_grow_as_they_should(api: str, llmock: Any, make: Any) -> None:
-    llmock.outage(status=504)
+    llmock.fail(409, times=None)
     runs = make(api, AT_ONCE.model_copy(update={"retry_base": 0.02}))
     run = runs.run()
     told = [entry.at for entry in runs.faults(run)]
