@@ -9,7 +9,7 @@ from stepwell.errors import IllegalTransition
 
 
 class State(StrEnum):
-    """What a run waits for. A state exists only if a worker must treat it differently."""
+    """A run's state. One exists only if a worker must treat it differently."""
 
     AWAITING_MODEL = "awaiting_model"
     SUMMARISING = "summarising"
@@ -79,7 +79,7 @@ class Recovery(StrEnum):
 
 
 def more_careful(*declared: Recovery | None) -> Recovery:
-    """The most careful of what is known; nothing known means that a person is asked."""
+    """The more careful of two declarations; without any, a person is asked."""
     known = {one for one in declared if one is not None}
     return next((one for one in Recovery if one in known), Recovery.ASK)
 

@@ -62,17 +62,17 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model answered. Also what a `ScriptedModel` is made of.
+    """A model's reply. A `ScriptedModel` is made of them.
 
     Attributes:
         text: the text for the user.
         calls: the tools it asks for; a pair `(name, arguments)` is taken for a `ToolCall`.
         reasoning: the model's own reasoning, where the provider shows it.
         stop: why it ended; by default `tool_calls` or `end`, as `calls` says.
-        usage: what it used.
+        usage: its tokens and cost.
         raw: the provider's own items, replayed untouched to the same provider.
         reason: the provider's own word for why it ended.
-        nudge: what to tell the model where `stop` is `pause`; None to let it go on by itself.
+        nudge: the next message to the model if `stop` is `pause`; None lets it continue by itself.
     """
 
     text: str = ""
@@ -146,7 +146,7 @@ class Request:
 
     Attributes:
         instructions: the system text.
-        transcript: what was said so far; legal in the sense of `transcript.problems`.
+        transcript: the messages so far; legal in the sense of `transcript.problems`.
         tools: name, description and JSON Schema of each tool offered.
         turn: how many replies this run already has.
         attempt: 1 for the first try of this reply.

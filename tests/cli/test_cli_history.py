@@ -124,5 +124,5 @@ def test_what_fork_refuses(parked: Project, options: list[str], kind: str, said:
 def test_a_done_run_wants_a_message(project: Project) -> None:
     project.play(call("look", {"what": "a"}), say("Seen."), say("More."))
     wrong = project.run("fork", "last", "--at", "4", "--json", code=1).error
-    assert "nothing to go on with" in wrong["message"]
+    assert "nothing to continue" in wrong["message"]
     assert project.run("fork", "last", "--at", "4", "--message", "More?").out == "More.\n"

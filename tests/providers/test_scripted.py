@@ -241,7 +241,5 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", ["scripted", "scripted:", "nobody:x", "", "gpt"])
 def test_a_name_that_means_no_model(model: str, tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"does not name a model.*Write .*scripted"
-    ):
+    with pytest.raises(ConfigurationError, match=r"does not name a model.*Write .*scripted"):
         resolve(model, tmp_path)

@@ -181,7 +181,7 @@ def test_an_expired_question_counts_as_denied() -> None:
     assert (run.state, run.statuses) == ("awaiting_model", ["denied"])
     [question] = run.snapshot.approvals.values()
     assert (question.status, question.decided_by, question.decided_at) == ("expired", None, run.now)
-    assert "Nobody decided" in run.error(1)[1]
+    assert "No decision on this call" in run.error(1)[1]
     assert problems(run.snapshot.transcript) == []
 
 

@@ -43,14 +43,14 @@ def test_the_third_time_is_answered_with_a_hint_and_the_fourth_is_the_last() -> 
     assert third == {
         "ok": True,
         "result": "same",
-        "repeated": "The same call came to the same 3 times in a row. Do something else.",
+        "repeated": "The same call returned the same 3 times in a row. Do something else.",
     }
     assert run.state is State.AWAITING_MODEL
     asks(run, look())
     assert (run.state, run.run.error.type) == (State.CAPPED, "repeated_call")
     assert run.run.answer == (
         "Stopped unfinished: look was called 4 times in a row with the same arguments, "
-        "and came to the same each time."
+        "and returned the same each time."
     )
     assert run.run.used.tool_calls == 4
 

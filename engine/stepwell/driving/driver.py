@@ -1,4 +1,4 @@
-"""Drives claimed runs, and gives them back where this process cannot go on."""
+"""Drives claimed runs, and gives them back if this process cannot continue."""
 
 import logging
 import random
@@ -33,7 +33,7 @@ class Driver(Resources):
 
     Attributes:
         log: told of every transition after it was committed, by whichever thread made it.
-        on_transition: the same, but in the thread that drives; None where nobody listens.
+        on_transition: the same, but in the thread that drives; None if there is no listener.
         on_text: likewise gets the text of replies as it arrives.
     """
 
@@ -42,19 +42,19 @@ class Driver(Resources):
     on_text: OnText | None
 
     def drive(self, workflow: Workflow, connect: Connect, snapshot: Snapshot) -> None:
-        """Go on until the run waits for something or has ended; then it has no owner any more.
+        """Continue until the run waits for something or has ended; then it has no owner any more.
 
         Args:
-            workflow: what the run is an execution of.
+            workflow: the run's.
             connect: gives the provider of a model, when the first call to it is made.
             snapshot: the run, claimed by this process.
 
         Raises:
-            StoreError: what came of an effect could not be recorded while the lease was held.
+            StoreError: the outcome of an effect could not be recorded while the lease was held.
         """
         caller, number, fence = Caller(), snapshot.run.number, snapshot.run.fence
         performer = self._performer(workflow, connect, snapshot, caller)
-        try:  # from here on, for whatever is held is let go of
+        try:  # from here on, because everything that is held must be released
             self._go(self._begin(workflow, performer, snapshot, caller))
         except LeaseLost as lost:
             log.warning("Lease lost: %s", lost)
@@ -129,25 +129,25 @@ class Driver(Resources):
         self._tell(change, self.on_transition)
 
     def _tell(self, change: Change, heard: OnTransition | None) -> None:
-        """Log it, even if nobody listens any more. What listens is no part of the run."""
+        """Log it, and tell the listener, whose failure is not the run's."""
         self.log(change)
         try:
             if heard is not None:
                 heard(change)
         except CallerLeft:
-            log.debug("Run %s: nobody listens any more.", change.run.id)
+            log.debug("Run %s: the listener has left.", change.run.id)
         except Exception:
             log.exception("Run %s: a listener failed.", change.run.id)
 
     def hand_back(self, snapshot: Snapshot, reason: str) -> None:
-        """Give a run back in the middle of an effect, for this process has to stop."""
+        """Give a run back in the middle of an effect, because this process has to stop."""
         try:
             self._give_back(snapshot, lambda s: interrupt(s, reason, self.given()))
         except StoreError as failed:  # then the next one finds that this process is gone
             log.warning("Run %s was not given back: %s", snapshot.run.id, failed)
 
     def _give_back(self, snapshot: Snapshot, how: Callable[[Snapshot], Change]) -> None:
-        """Release the run and say so; what was being recorded meanwhile may have come first."""
+        """Release the run and say so; a change that was being recorded may have come first."""
         for _ in range(3):
             fresh = self.store.load(snapshot.run.number)
             run = fresh.run

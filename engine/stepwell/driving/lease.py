@@ -84,7 +84,7 @@ class Leases:
                 held.news.set()
 
     def renew(self) -> None:
-        """Extend every lease; mark those that somebody else has taken."""
+        """Extend every lease; mark those that another process has taken."""
         with self._lock:
             held = dict(self._held)
         if not held:
@@ -110,7 +110,7 @@ class Leases:
                 lease.news.set()
 
     def tick_now(self) -> None:
-        """Renew at once, if anything is held; see `Ticker.tick_now`."""
+        """Renew now, if anything is held; see `Ticker.tick_now`."""
         with self._lock:
             if self._ticker is not None:
                 self._ticker.tick_now()

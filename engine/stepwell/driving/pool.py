@@ -34,7 +34,7 @@ class Pool:
         concurrency: how many runs are driven at once.
         limits: by workflow, how many of its runs may be driven at once, by all processes.
         sweep_every: seconds between looks for stuck runs.
-        grace: seconds that effects under way have, once it has to stop.
+        grace: seconds that effects in progress have, once it has to stop.
         fire: deals with the due times of schedules, if that is this worker's task, and says
             whether it started a run.
     """
@@ -58,7 +58,7 @@ class Pool:
         Idle means that no run is due, in progress in any process, or waiting for a retry.
 
         Raises:
-            StoreError: the database cannot be worked on; runs under way were given back.
+            StoreError: the database cannot be used; runs in progress were given back.
         """
         stopping = self.worker.driver.stopping
         changes = Changes(self.worker.driver.store.file)
@@ -159,19 +159,19 @@ class Pool:
         return started
 
     def _give_back(self, number: int, fence: int) -> None:
-        """Let go of a claimed run that nobody drives yet."""
+        """Release a claimed run that is not driven yet."""
         del self._driven[number, fence]
         with suppress(StoreError):  # then its lease runs out
             self.worker.driver.store.release(number, fence)
 
     def _wake(self) -> None:
-        """Make due again what has ended and may go on with what was sent to it."""
+        """Make runs due again that have ended and were sent a message since."""
         try:
             for number in self.worker.sleeping():
                 if number not in self._unreadable:
                     self._wake_one(number)
         except (StoreError, LeaseLost) as error:
-            log.warning("Not every run was told what was sent to it: %s", error)
+            log.warning("Some messages were not delivered: %s", error)
 
     def _wake_one(self, number: int) -> None:
         try:
@@ -204,7 +204,7 @@ class Pool:
                 return
 
     def _drain(self) -> None:
-        """Let effects under way end, then give the rest back."""
+        """Let effects in progress end, then give the rest back."""
         self.worker.driver.leases.wake()
         until = clock.monotonic() + self.grace
         with self._ended:

@@ -28,7 +28,7 @@ class RunLog:
     warn_turns: int
 
     def recorded(self, change: Change) -> None:
-        """A transition was committed: where it ends its run, say what that came to."""
+        """A transition was committed: log the run's result if it has ended."""
         run = change.run
         # Python itself would print warnings of a library where an application set up no logging.
         if run.state in LIVE or not (log.hasHandlers() and log.isEnabledFor(logging.ERROR)):
@@ -38,7 +38,7 @@ class RunLog:
                 told = story.of(connection, run.number, run.seq)
             line = self.store.mask.value(_line(run, told))
             log.log(self._level(run, told), "%s", json.dumps(line))
-        except Exception:  # what is said of a run is no part of it
+        except Exception:  # a log line is not a part of the run
             logging.getLogger("stepwell").exception("The end of run %s was not logged.", run.id)
 
     def _level(self, run: RunRow, told: story.Story) -> int:

@@ -44,7 +44,7 @@ OnTransition = Callable[[Change], None]
 LONGEST_PAUSE = 0.5
 # Seconds between tries to record an outcome that the database could not take.
 RECORD_AGAIN = 0.25
-# What is kept of an outcome that came too late.
+# Characters that are kept of an outcome that came too late.
 LATE_CHARACTERS = 20_000
 
 
@@ -93,14 +93,14 @@ class Steps:
     today: Today | None = None
 
     def take(self, outcome: Outcome | None) -> None:
-        """Go on until the run waits for something or has ended; then it has no owner any more.
+        """Continue until the run waits for something or has ended; then it has no owner any more.
 
         Args:
-            outcome: what came of the last effect, if it is not recorded yet.
+            outcome: that of the last effect, if it is not recorded yet.
 
         Raises:
-            LeaseLost: somebody else has the run.
-            StoreError: what came of an effect could not be recorded while the lease was held.
+            LeaseLost: another process has the run.
+            StoreError: the outcome of an effect could not be recorded while the lease was held.
         """
         snapshot = self.snapshot
         if outcome is not None:
@@ -127,7 +127,7 @@ class Steps:
                         self._conclude(outcome)
 
     def _look_around(self) -> None:
-        """Ask what the next model call may take, and what today came to, where that is limited."""
+        """Read the terms of the next model call, and today's totals if they are limited."""
         run, limits = self.snapshot.run, self.workflow.limits
         if self.terms is None or self.terms.model != run.model:
             self.terms = self.performer.terms(run.model)
@@ -147,10 +147,10 @@ class Steps:
         )
 
     def _may_go_on(self) -> bool:
-        """Take in what others want of this run. False once it was given back between two steps.
+        """Read requests of others for this run. False once it was given back between two steps.
 
         Raises:
-            LeaseLost: somebody else has it.
+            LeaseLost: another process has it.
         """
         snapshot, lease = self.snapshot, self.lease
         if self.caller.has_left:
@@ -168,7 +168,7 @@ class Steps:
         return True
 
     def _perform(self, command: AskModel | RunCalls | Reconcile) -> Outcome | None:
-        """Do it; None where the model has no room for another call just now."""
+        """Carry it out; None if the model takes no further call just now."""
         if not isinstance(command, AskModel):
             return self.performer.perform(command, self.snapshot)
         model = (
@@ -197,7 +197,7 @@ class Steps:
         try:
             self._record(change)
         except LeaseLost:
-            # That it took too long is no evidence, and would keep out what it comes to yet.
+            # "It took too long" is not evidence, and would exclude the outcome that may still come.
             if isinstance(outcome, CallEnded) and outcome.status is not CallStatus.IN_DOUBT:
                 keep_late(self.use.store, snapshot.run.number, outcome.number, outcome.outcome)
             raise
@@ -233,7 +233,7 @@ class Steps:
             self.lease.news.wait(min(seconds, self.use.policy.keep_lease.total_seconds()))
 
     def _look_again(self) -> None:
-        """Take in what was sent to a run while it waited."""
+        """Read the messages that were sent to a run while it waited."""
         if self.caller.has_left:  # then the store may be closed: it would be opened again
             return
         with suppress(StoreError):  # the next record tells it, too

@@ -45,7 +45,7 @@ class Ticker:
         self._scheduler.start()
 
     def tick_now(self) -> None:
-        """Let every job run at once, and then at its interval again."""
+        """Let every job run now, and then at its interval again."""
         for job in self._scheduler.get_jobs():
             job.modify(next_run_time=clock.now())
 

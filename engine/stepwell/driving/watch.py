@@ -18,7 +18,7 @@ class Watch:
 
     Attributes:
         number: the run's.
-        tell: what is told; None for nobody.
+        tell: the listener, if there is one.
         seq: of the last transition that was told.
     """
 
@@ -38,7 +38,7 @@ class Watch:
             self.tell(_entry(change))
 
     def catch_up(self) -> None:
-        """Tell what was not told yet."""
+        """Tell the transitions that were not told yet."""
         if self.tell is None:
             return
         with self.store.reading() as connection:

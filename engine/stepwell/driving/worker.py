@@ -1,4 +1,4 @@
-"""What one process may drive: it claims runs, drives them, and takes stuck ones over."""
+"""Claims runs, drives them, and takes over stuck ones."""
 
 import logging
 import random
@@ -33,17 +33,17 @@ _WITHIN: ContextVar[frozenset[tuple[Path, int]]] = ContextVar("within", default=
 
 
 def check_not_within(store: Store, number: int) -> None:
-    """Make sure that nobody waits for a run from within it: both would wait for ever.
+    """Make sure that a run is not waited for from within itself, without end.
 
     Raises:
         RunNotResumable: this is called by one of the run's tools, or by a listener.
     """
-    # An interrupt may have kept a call from taking itself out again; nobody drives the run then.
+    # After an interrupt the set may still name a run that is not driven any more.
     if (store.file, number) not in _WITHIN.get() or not store.owned(number):
         return
     raise RunNotResumable(
         f"Run {store.glance(number)[0].id} cannot be resumed by its own tool or listener: "
-        "it goes on when that returns.",
+        "it continues when that returns.",
         "Send it a message, or resume it after the call that drives it.",
     )
 
@@ -102,12 +102,12 @@ class Worker:
         return self._claim(None, limits)
 
     def sleeping(self) -> list[int]:
-        """Runs that have ended and may go on with what was sent to them, for `wake`."""
+        """Runs that have ended and were sent a message since, for `wake`."""
         talking = [name for name, known in self.workflows.items() if known.takes_messages]
         return self.driver.store.sleeping(self.workflows, talking)
 
     def wake(self, number: int) -> bool:
-        """Let a run that has ended go on with what was sent to it. False where nothing wakes it."""
+        """Continue a run that has ended with the messages sent to it. False if there are none."""
 
         def woken(snapshot: Snapshot) -> Change | None:
             workflow = self.workflows.get(snapshot.run.workflow)

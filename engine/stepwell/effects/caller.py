@@ -1,7 +1,7 @@
 """The thread that asked for a run to be driven: it waits while another takes the steps.
 
 So a tool can run in the middle of the steps, and a call costs no change of threads; and the caller
-is free for Ctrl-C, for a tool that takes too long, and for what it wants to be told.
+is free for Ctrl-C, for a tool that takes too long, and for its own listeners.
 """
 
 import os
@@ -25,7 +25,7 @@ LOOK = 1.0
 
 
 class CallerLeft(BaseException):
-    """Nobody waits for this any more. A model's code is not to take it for a fault of its own."""
+    """The caller has left. A model's code must not take this for a fault of its own."""
 
 
 class Superseded(BaseException):
@@ -40,7 +40,7 @@ class Patience(Protocol[T_co]):
         ...
 
     def lost(self) -> T_co | None:
-        """What is to be gone on with in its place, if it is that late."""
+        """The outcome to continue with instead, if the call takes too long."""
         ...
 
 
@@ -57,7 +57,7 @@ class _Request:
         answer: tuple[Any, BaseException | None]
         try:
             answer = self._function(), None
-        except Exception as error:  # noqa: BLE001 - it is for whoever asked
+        except Exception as error:  # noqa: BLE001 - it is raised in the caller's thread
             answer = None, error
         self._answers.put(answer)
 
@@ -87,12 +87,12 @@ class Caller:
 
     @property
     def has_left(self) -> bool:
-        """Whether nobody waits any more: nothing may begin."""
+        """Whether the caller has left: nothing may begin."""
         return self._left
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is the child of something asked for that forked: nobody takes steps here."""
+        """Whether this is a forked child of the caller's code: no steps are taken here."""
         return os.getpid() != self._process
 
     def wait_for(self, work: Callable[[], object], patience: Patience[T]) -> T | None:
@@ -137,7 +137,7 @@ class Caller:
     def here(self, function: Callable[P, T]) -> Callable[P, T]:
         """`function`, done by the caller's thread for whichever asks; that one waits for it.
 
-        It raises CallerLeft where nobody is there to do it.
+        It raises CallerLeft if the caller has left.
         """
 
         def ask(*args: P.args, **kwargs: P.kwargs) -> T:

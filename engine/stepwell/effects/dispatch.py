@@ -32,12 +32,12 @@ _SLICE = 1.0  # a wait is cut into slices, so that a clock that was moved is not
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """What became of one call.
+    """The outcome of one call.
 
     Attributes:
         status: OK, ERROR or IN_DOUBT.
         outcome: the envelope, uncut.
-        notes: what the tool wants kept.
+        notes: texts that the tool wants to keep.
         ms: how long it took.
     """
 
@@ -51,7 +51,7 @@ OnLate = Callable[[int, Dispatched], None]
 
 
 class Dispatcher:
-    """The calls of one run that are under way.
+    """The calls of one run that are in progress.
 
     Args:
         on_late: gets the outcome of a call that was given up, from that call's own thread.
@@ -81,7 +81,7 @@ class Dispatcher:
             raise ValueError(f"call {number} is running")
         job = _Job(number, tool, arguments, context, self._on_late)
         self._jobs[number] = job
-        self._go_on()  # no sooner: whoever abandons finds the job, or is found out
+        self._go_on()  # not sooner: `abandon` finds the job, or is noticed here
         job.start(self._finished)
 
     def call_here(
@@ -102,7 +102,7 @@ class Dispatcher:
         return job.done
 
     def left(self) -> float:
-        """Seconds until what `call_here` is in the middle of takes too long, for another thread."""
+        """Seconds until the call that `call_here` is making takes too long, for another thread."""
         job = self._here
         return math.inf if job is None else job.deadline - clock.monotonic()
 
@@ -160,22 +160,22 @@ class Dispatcher:
             raise Superseded
 
     def abandon(self) -> None:
-        """Stop waiting: async calls are cancelled, what the others come to comes too late.
+        """Stop waiting: async calls are cancelled, the outcomes of the others come too late.
 
-        Also for another thread: that which is in the middle of this finds itself superseded.
+        Also for another thread: a thread that is waiting here finds itself superseded.
         """
         self._is_abandoned = True
         for job in [*self._jobs.values(), *filter(None, [self._here])]:
             job.drop()
         self._jobs.clear()
         with suppress(Empty):
-            while True:  # what has come already, but nobody has asked for
+            while True:  # outcomes that have arrived and were not asked for
                 job = self._finished.get_nowait()
                 self._on_late(job.number, job.done)
 
 
 class _Job:
-    """One call under way."""
+    """One call in progress."""
 
     def __init__(
         self,
@@ -269,7 +269,7 @@ def _returned(result: Any, tool: Tool) -> tuple[CallStatus, Envelope]:
     if _is_unread(result, tool):
         return CallStatus.ERROR, failure(
             "tool_did_nothing",
-            "The tool did not run: it returned a generator, whose code nobody runs.",
+            "The tool did not run: it returned a generator, whose code is not run.",
             "Do not call it again: its author has to change it.",
         )
     try:
@@ -283,7 +283,7 @@ def _returned(result: Any, tool: Tool) -> tuple[CallStatus, Envelope]:
 
 
 def _is_unread(result: Any, tool: Tool) -> bool:
-    """Whether it is the tool's own body, as a generator behind a decorator, and nobody began it."""
+    """Whether it is the tool's own body, as a generator behind a decorator, and has not begun."""
     if inspect.isgenerator(result):
         code, frame = result.gi_code, result.gi_frame
     elif inspect.isasyncgen(result):

@@ -48,7 +48,7 @@ class Performer:
     Args:
         workflow: whose tools are called.
         connect: gives who answers model calls, when the first one is made; takes the run's model.
-        on_text: gets the text of replies as it arrives; None where nobody listens.
+        on_text: gets the text of replies as it arrives; None if there is no listener.
         on_late: gets the outcome of a call that is no longer waited for.
     """
 
@@ -63,7 +63,7 @@ class Performer:
         self._finding_out: set[int] = set()
 
     def perform(self, command: AskModel | RunCalls | Reconcile, snapshot: Snapshot) -> Outcome:
-        """Do it, and say what came of it. Faults are outcomes; nothing is raised but interrupts."""
+        """Carry it out and return the outcome. Faults are outcomes; only interrupts are raised."""
         if isinstance(command, AskModel):
             return self._ask(command, command.model or snapshot.run.model)
         if isinstance(command, RunCalls) and self._may_call_here(command.calls):
@@ -105,11 +105,11 @@ class Performer:
         return found and _ended(*found)
 
     def abandon(self) -> None:
-        """Stop waiting for the calls under way; what they still return is ignored."""
+        """Stop waiting for the calls in progress; their results are ignored."""
         self._dispatcher.abandon()
 
     def terms(self, model: str | None) -> CallTerms:
-        """What a call of a run's model may take; nothing is known of one that cannot be reached."""
+        """The terms of a call of a run's model; unknown if the model cannot be connected."""
         workflow = self._workflow
         name, terms = self._known_terms(model)
         other = model_name(workflow.summarising.model) if workflow.summarising else None
@@ -126,7 +126,7 @@ class Performer:
     def _known_terms(self, model: str | None) -> tuple[str | None, Terms]:
         try:
             provider = self._provider(model)
-        except Exception:  # noqa: BLE001 - the call itself will say what is wrong, and costs nothing
+        except Exception:  # noqa: BLE001 - the call itself will report the fault, and costs nothing
             return model, Terms(cost=lambda _read, _written: Decimal(0))
         return provider.model, getattr(provider, "terms", Terms())
 

@@ -1,1 +1,1 @@
-"""Pure: what a run needs next, and what an outcome changes. No database, SDK, network or clock."""
+"""Pure: a run's next command, and the change after its outcome. No database, network or clock."""

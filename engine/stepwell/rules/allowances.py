@@ -37,7 +37,7 @@ def amounts(given: Mapping[str, Any]) -> dict[str, Any]:
         try:
             number = Decimal(str(value))
         except ArithmeticError as error:
-            raise InvalidInput(f"{name} is no number: {value!r}.") from error
+            raise InvalidInput(f"{name} is not a number: {value!r}.") from error
         if number.is_nan() or not 0 <= number <= MOST:
             raise InvalidInput(f"{name} is at least 0 and at most {MOST:,}.")
         if name != "max_cost" and number != int(number):

@@ -16,11 +16,11 @@ from stepwell.state.records import Approval, ApprovalKind, ApprovalStatus, Call
 from stepwell.state.snapshot import Snapshot
 from stepwell.workflow import Workflow
 
-OVERDUE = "Nobody decided about this call in time; that counts as denied."
+OVERDUE = "No decision on this call arrived in time; that counts as denied."
 
 
 class Verdict(StrEnum):
-    """What a person says to a question."""
+    """A person's answer to a question."""
 
     APPROVE = "approve"
     DENY = "deny"
@@ -77,7 +77,7 @@ def decide_approval(
         raise ApprovalClosed(
             f"Question {number} of run {snapshot.run.id} expired at {question.expires_at:%F %T}Z; "
             "it counts as denied.",
-            f"`stepwell resume {snapshot.run.id}` lets the run go on.",
+            f"`stepwell resume {snapshot.run.id}` continues the run.",
         )
     call = snapshot.batch[question.call]
     answer = replace(answer, reason=clean(answer.reason))
@@ -91,7 +91,7 @@ def decide_approval(
 
 
 def expire(snapshot: Snapshot, given: Circumstances) -> Change | None:
-    """What the passing of time decides: questions whose time is over count as denied."""
+    """The change when questions expire: they count as denied."""
     over = [
         (
             replace(question, status=ApprovalStatus.EXPIRED),
@@ -188,7 +188,7 @@ def _siblings(
 def _valid_edit(workflow: Workflow, call: Call, edit: dict[str, Any]) -> dict[str, Any]:
     tool = workflow.toolbox.get(call.tool)
     if tool is None:
-        raise InvalidDecision(f"There is no tool {call.tool!r} any more to edit a call of.")
+        raise InvalidDecision(f"Tool {call.tool!r} no longer exists, so its call cannot be edited.")
     try:
         normal = tool.parameters.normalise(edit)
         tool.parameters.validate(normal)
@@ -240,5 +240,5 @@ def _deny(snapshot: Snapshot, call: Call, reason: str | None) -> Call:
 
 
 def _refuse(snapshot: Snapshot, call: Call, text: str) -> Call:
-    hint = "Do not ask for the same call again; go on without it or say what is needed."
+    hint = "Do not ask for the same call again; continue without it, or say what you need."
     return end(call, CallStatus.DENIED, failure("denied", text, hint), snapshot.run.seq + 1)

@@ -1,4 +1,4 @@
-"""Pure: what a run has spent and reserved, against its limits, before anything is spent."""
+"""Pure: checks a run's spending and reservations against its limits, before anything is spent."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from stepwell.state.records import Fault, RunRow
 from stepwell.state.snapshot import Snapshot
 from stepwell.workflow import Limits
 
-# The longest reply that is paid for where neither the workflow nor what is left says less, in
-# tokens, and the shortest that is worth a call.
+# In tokens: the longest reply that is paid for, unless the workflow or the budget says less, and
+# the shortest that is worth a call.
 LONGEST_REPLY = 16_000
 SHORTEST_REPLY = 256
 
-# What each limit is a number of.
+# The unit of each limit.
 UNITS = {
     "max_turns": "model call",
     "max_tool_calls": "tool call",
@@ -29,7 +29,7 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What one model call may use at most.
+    """The most that one model call may use.
 
     Attributes:
         output: tokens that it may write; None for as many as the provider lets it.
@@ -55,10 +55,10 @@ def tool_calls_left(run: RunRow) -> int:
 def reserve(
     run: RunRow, snapshot: Snapshot, given: Circumstances, more: Sequence[Message] = ()
 ) -> Reservation | Fault:
-    """What the next model call may use; or the limit that it would not keep, and why.
+    """The reservation of the next model call; or the limit that it would exceed, and why.
 
     Args:
-        run: its limits and what was used.
+        run: its limits and its usage.
         snapshot: the rest of the run.
         given: the terms of the call.
         more: messages that the request will hold beside the snapshot's.
@@ -79,7 +79,7 @@ def reserve(
 
 
 def is_metered(run: RunRow, given: Circumstances) -> bool:
-    """Whether anything limits what the run's model calls take, beside their number."""
+    """Whether a limit applies to the run's model calls, beside their number."""
     per_day = given.terms is not None and given.terms.is_metered
     return per_day or run.limits.max_tokens is not None or run.limits.max_cost is not None
 
@@ -97,7 +97,7 @@ def _affordable(
     if is_limited and (reading is None or whole is None):
         return _not_known(f"the price of {_model(run, given)} is not")
     if run.limits.max_cost is not None and run.used.cost is None:
-        return _not_known("what the run has spent is not")
+        return _not_known("the cost of the run so far is not")
     if run.limits.max_cost is not None:
         left = run.limits.max_cost - (run.used.cost or 0)
         reading, whole = reading or Decimal(0), whole or Decimal(0)
@@ -121,7 +121,7 @@ def _not_known(what: str) -> Fault:
 
 
 def out_of_time(snapshot: Snapshot, given: Circumstances) -> Fault | None:
-    """Why a run may not go on, if it was driven for as long as it may."""
+    """Why a run may not continue, if it was driven for as long as it may be."""
     run = snapshot.run
     if run.limits.max_seconds is None or active_ms(snapshot, given) < run.limits.max_seconds * 1000:
         return None
@@ -149,7 +149,7 @@ def lost_ms(run: RunRow, now: datetime) -> int:
 
 
 def over_today(run: RunRow, limits: Limits, today: Today, reserved: Decimal) -> Fault | None:
-    """Why a run may not go on today, if its workflow's limits for a day are reached."""
+    """Why a run may not continue today, if its workflow's limits for a day are reached."""
     per_day = limits.runs_per_day
     if per_day is not None and run.used.turns == 0 and today.before >= per_day:
         text = f"{run.workflow} may begin {per_day:,} run{_s(per_day)} a day, and has today."
@@ -166,7 +166,7 @@ def over_today(run: RunRow, limits: Limits, today: Today, reserved: Decimal) -> 
 
 
 def reached(limit: str, run: RunRow) -> str:
-    """What a capped run answers.
+    """The answer of a capped run.
 
     Args:
         limit: a name of `UNITS`.
@@ -179,7 +179,7 @@ def reached(limit: str, run: RunRow) -> str:
 
 
 def _too_much(limit: str, run: RunRow, why: str) -> Fault:
-    """The limit that the next call would not keep, and what was spent of it."""
+    """The limit that the next call would exceed, with the amount that was spent."""
     used = f"{run.used.tokens:,} tokens" if limit == "max_tokens" else _usd(run.used.cost)
     return Fault(type=limit, message=f"{reached(limit, run)} {used} were spent, and {why}.")
 

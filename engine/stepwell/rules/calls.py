@@ -21,7 +21,7 @@ from stepwell.tools.context import DidNotHappen, Finding, NotKnown
 from stepwell.workflow import Workflow
 
 LIMIT = "max_tool_calls"
-# What one batch may show the model in all: three big results together must not fill a window.
+# The most that the results of one batch show the model: together they must not fill a window.
 BATCH_CHARACTERS = 100_000
 SHORTEST_CUT = 500
 
@@ -29,7 +29,7 @@ SHORTEST_CUT = 500
 def request(
     workflow: Workflow, snapshot: Snapshot, asked: Sequence[ToolCall], allowed: int
 ) -> list[Call]:
-    """The ledger's lines for a reply's calls. One that cannot be valid is answered at once.
+    """The ledger's lines for a reply's calls. One that cannot be valid is answered immediately.
 
     Args:
         workflow: whose tools they are.
@@ -132,7 +132,7 @@ def settle(
     ended: Sequence[Call] = (),
     notes: tuple[str, ...] = (),
 ) -> Change:
-    """Record ended calls, start those that take their slots, and go on when all have ended."""
+    """Record ended calls, start those that take their slots, and continue when all have ended."""
     changed = {call.number: call for call in ended}
     batch = snapshot.batch | changed
     if not _have_ended(batch):
@@ -165,9 +165,9 @@ def _have_ended(batch: Mapping[int, Call]) -> bool:
 def _told_of_repeats(
     workflow: Workflow, snapshot: Snapshot, batch: Mapping[int, Call]
 ) -> tuple[dict[int, Call], Fault | None]:
-    """Calls that came to the same as in the replies before, with a hint; or why the run stops.
+    """Calls with the same results as in the replies before, with a hint; or why the run stops.
 
-    Polling is allowed: a result that changes is no repetition. A pipeline's plan is code, which
+    Polling is allowed: a changing result is not a repetition. A pipeline's plan is code, which
     reads no hint and may ask as often as it likes.
     """
     if not workflow.takes_messages:
@@ -180,13 +180,13 @@ def _told_of_repeats(
         tools = dict.fromkeys(call.tool for calls in repeats.circle for call in calls)
         text = f"{', '.join(tools)} was called {repeats.times} times in a row"
         message = (
-            f"Stopped unfinished: {text} with the same arguments, and came to the same each time."
+            f"Stopped unfinished: {text} with the same arguments, and returned the same each time."
         )
         return {}, Fault(type="repeated_call", message=message)
     if repeats.times < most or most == 1 or snapshot.is_answered:
         return {}, None
     what = "call" if len(repeats.circle) == 1 else f"{len(repeats.circle)} calls"
-    hint = f"The same {what} came to the same {repeats.times} times in a row. Do something else."
+    hint = f"The same {what} returned the same {repeats.times} times in a row. Do something else."
     told = [call._replace(outcome=(call.outcome or {}) | {"repeated": hint}) for call in ended]
     return {call.number: call for call in told}, None
 
@@ -200,7 +200,7 @@ def _over_limit(call: Call) -> bool:
 def finish(
     snapshot: Snapshot, call: Call, status: CallStatus, outcome: Envelope, ms: int, limit: int
 ) -> Call:
-    """A started call with its outcome, cut to what the model may be shown.
+    """A started call with its outcome, cut to the length that the model may be shown.
 
     Args:
         snapshot: the run.
@@ -222,7 +222,7 @@ def finish(
 def reconciled(
     workflow: Workflow, snapshot: Snapshot, call: Call, finding: Finding, given: Circumstances
 ) -> Change:
-    """What a tool found out about a call whose outcome was lost: the way on, or to a person."""
+    """The change after a tool's finding on a lost call: continue, or ask a person."""
     if isinstance(finding, DidNotHappen) and (given.stopping or call.masked):
         again = call._replace(status=CallStatus.WAITING, fence=None)
         return change(snapshot, Trigger.CALL_FINISHED, given, rows=Rows(calls=[again]))
@@ -233,7 +233,7 @@ def reconciled(
     if isinstance(finding, NotKnown):
         seq = snapshot.run.seq + 1
         doubted = call._replace(status=CallStatus.IN_DOUBT, reconciled_seq=seq)
-        text = f"{call.tool} could not find out what became of its call. {finding.reason}"
+        text = f"{call.tool} could not find out whether its call took effect. {finding.reason}"
         fault = Fault(type="not_reconciled", message=text.rstrip())
         return change(
             snapshot,

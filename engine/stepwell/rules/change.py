@@ -62,7 +62,7 @@ class Cause:
 
 @dataclass(frozen=True, kw_only=True)
 class Change(Rows, Cause):
-    """What one transition writes, in one transaction or not at all.
+    """All rows that one transition writes, in one transaction or not at all.
 
     Attributes:
         before: the run as it was; its `fence` and `seq` must still hold in the database.
@@ -108,14 +108,14 @@ def change(
 ) -> Change:
     """The change that `trigger` makes to this run.
 
-    What every transition does to a run is decided here and nowhere else.
+    The effects that every transition has on a run are decided here and nowhere else.
 
     Args:
         snapshot: the run.
         trigger: a row of the table of transitions.
         given: the time, and what else the driver knows.
         columns: the run's own that this transition sets.
-        rows: what it adds and updates.
+        rows: those that it adds and updates.
         cause: what led to it.
 
     Raises:
@@ -169,7 +169,7 @@ def _moved(
 
 
 def _reserving(run: RunRow, snapshot: Snapshot, given: Circumstances, rows: Rows) -> RunRow:
-    """The run with what its next model call may use, if one follows."""
+    """The run with the reservation of its next model call, if one follows."""
     if run.state not in _ASKS_A_MODEL:
         return run
     coming: list[Message] = [UserMessage(message.text) for message in rows.messages]

@@ -7,10 +7,10 @@ from stepwell.workflow import Workflow
 
 
 def differences(workflow: Workflow | None, snapshot: Snapshot) -> list[str]:
-    """What changes for a live run when this code goes on with it; empty if nothing does.
+    """The differences for a live run if this code continues it; empty if there are none.
 
     Args:
-        workflow: what the code has under the run's name, if anything.
+        workflow: the code's workflow of the run's name, if there is one.
         snapshot: the run as it was last recorded.
     """
     run = snapshot.run

@@ -1,4 +1,4 @@
-"""Pure: what a run needs next (`decide`), and what the outcome of doing it changes (`conclude`)."""
+"""Pure: the next command of a run (`decide`), and the change after its outcome (`conclude`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class RunCalls:
 
 @dataclass(frozen=True, slots=True)
 class Reconcile:
-    """Find out what became of these calls, whose outcomes were lost; say of one at a time."""
+    """Ask the tools of these calls whether they took effect; their outcomes were lost."""
 
     calls: tuple[Call, ...]
 
@@ -115,7 +115,7 @@ class CallEnded:
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """A tool has said what became of a lost call, or that it does not know."""
+    """A tool has reported whether a lost call took effect, or that it does not know."""
 
     number: int
     finding: Finding
@@ -196,7 +196,7 @@ def _ask_model(
 def _within_limits(
     workflow: Workflow, snapshot: Snapshot, given: Circumstances, more: Sequence[Message] = ()
 ) -> Reservation | Fault:
-    """What the next model call may use; or the limit that forbids it."""
+    """The reservation of the next model call; or the limit that forbids it."""
     run = snapshot.run
     late = out_of_time(snapshot, given)
     kept = reserve(run, snapshot, given, more)
@@ -224,7 +224,7 @@ def _summarising(workflow: Workflow, snapshot: Snapshot, given: Circumstances) -
         return Record(change(snapshot, Trigger.SUMMARY_SKIPPED, given))
     found = replaceable(workflow, snapshot)
     kept = _within_limits(workflow, snapshot, given)
-    last = turns_left(snapshot.run) < 2  # noqa: PLR2004 - one for the summary, one to go on with
+    last = turns_left(snapshot.run) < 2  # noqa: PLR2004 - one for the summary, one for the reply
     if found is None or last or isinstance(kept, Fault):
         return Record(skip(workflow, snapshot, given))
     if not _is_reserved(snapshot.run, kept):

@@ -1,4 +1,4 @@
-"""Pure: a new run that goes on from where another was after one of its transitions."""
+"""Pure: a new run that continues from one of another run's transitions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,10 +24,10 @@ class ForkOptions(LimitOptions, total=False):
     """How a fork differs from its original; its limits replace the original's.
 
     Attributes:
-        message: what the user says next. Calls that were open then have ended, without a result
+        message: the user's next message. Calls that were open then have ended, without a result
             unless one is given.
         model: instead of the one that the original used.
-        tool_results: by a call's id or number, what one returned that was open.
+        tool_results: results of open calls, by the call's id or number.
         by: who forks it.
     """
 
@@ -86,7 +86,7 @@ def fork(
         now: the time.
 
     Raises:
-        InvalidInput: an option cannot be, or there is nothing to go on with.
+        InvalidInput: an option does not fit, or there is nothing to continue.
     """
     message = _message(workflow, past.run, options)
     results = _results(past, options.get("tool_results") or {})
@@ -117,8 +117,8 @@ def _message(workflow: Workflow, run: RunRow, options: ForkOptions) -> str | Non
     if said is None:
         if run.state is State.DONE:
             raise InvalidInput(
-                f"Run {run.id} is done at transition {run.seq}: there is nothing to go on with.",
-                "Say what is to be done now (--message), or fork it at an earlier transition.",
+                f"Run {run.id} is done at transition {run.seq}: there is nothing to continue.",
+                "Give it a new message (--message), or fork it at an earlier transition.",
             )
         return None
     if not said.strip():
@@ -157,7 +157,7 @@ def _open(
     *,
     closes: bool,
 ) -> _Open:
-    """What becomes of each call that was open. See `docs/history.md` for the rule."""
+    """Each call that was open, as the fork has it. See `docs/history.md` for the rule."""
     found, seq = _Open(), past.run.seq + 1
     for call in (c for c in past.batch.values() if not c.status.final):
         tool, fresh = workflow.toolbox.get(call.tool), _not_begun(call)
@@ -199,7 +199,7 @@ def _closed(call: Call, seq: int, *, begun: bool) -> Call:
 
 
 def _questions(past: Snapshot, found: _Open, now: datetime, workflow: Workflow) -> list[Approval]:
-    """What a person is asked before anything runs: may it run, did it happen."""
+    """The questions before anything runs: may the call run, did it take effect."""
     ask = {call.number for call in found.ask}
     asked = sorted([*found.ask, *found.doubt], key=lambda call: call.number)
     return [
@@ -226,7 +226,7 @@ def _state(before: State, *, is_told: bool, is_asked: bool) -> State:
 def _run(
     workflow: Workflow, origin: RunRow, id_: str, options: ForkOptions, now: datetime
 ) -> RunRow:
-    """The new run: the original's name, user and limits, nothing used, and nobody's key."""
+    """The new run: the original's name, user and limits, without usage and without a key."""
     return RunRow(
         number=0,
         id=id_,

@@ -13,7 +13,7 @@ from stepwell.state.records import ApprovalKind, ApprovalStatus
 
 
 class Row(Protocol):
-    """What a row has: values by its columns' names."""
+    """A row: values by the names of its columns."""
 
     def keys(self) -> Iterable[str]: ...
 
@@ -140,7 +140,7 @@ def _run(passed: Sequence[Row], messages: Sequence[Row], approvals: Sequence[Row
 
 
 def _answer(last: Row, state: State, messages: Sequence[Row]) -> str | None:
-    """What the run had come to; a transition that does not say so itself said it elsewhere."""
+    """The run's answer at that time; a transition without its own has it in another column."""
     own: str | None = (last["sets"] or {}).get("answer")
     if own is not None or state in LIVE:
         return own
@@ -151,7 +151,7 @@ def _answer(last: Row, state: State, messages: Sequence[Row]) -> str | None:
 
 
 def _spent(passed: Sequence[Row]) -> Row:
-    """What the model calls so far used; a price that is not known makes the sum unknown."""
+    """The usage of the model calls so far; one unknown price makes the sum unknown."""
     paid = [row for row in passed if row["input_tokens"] is not None]
     names = ("input_tokens", "cached_tokens", "output_tokens")
     known = all(row["cost"] is not None for row in paid)
@@ -180,7 +180,7 @@ def _call(
         return {**row, "shortened_seq": None} if later else row
     past = {**row, **_NOT_STARTED}
     if not any(question["kind"] == ApprovalKind.APPROVAL.value for question in decided):
-        past["edited"] = None  # by whoever approves it
+        past["edited"] = None  # by the person who approves it
     started = row["started_seq"]
     if started is not None and started <= seq:
         status = CallStatus.RUNNING.value

@@ -59,7 +59,7 @@ def next_step(
 
 
 def prompt_of(step: Ask, snapshot: Snapshot) -> str:
-    """What the model is told; with what was wrong if its reply to this step was malformed."""
+    """The prompt of a step, with a correction if the model's reply to it was malformed."""
     error = snapshot.run.error
     return f"{step.prompt}\n\n{error.message}" if error and _is_corrected(snapshot) else step.prompt
 

@@ -21,13 +21,13 @@ def resume(
     raises: LimitOptions,
     model: str | None = None,
 ) -> Change | None:
-    """What a person's `resume` changes: a raise tops a capped run up, a failed run starts afresh.
+    """The change after `resume`: higher limits top up a capped run, a failed one retries.
 
-    With a `model`, the run goes on with that one. A raise of a live run changes nothing here: it
-    is sent to its driver, see `steering`.
+    With a `model`, the run continues with that one. Higher limits of a live run change nothing
+    here: they are sent to its driver, see `steering`.
 
     Returns:
-        None where nothing has to change for the run to go on, or it cannot.
+        None if the run can continue without a change, or cannot continue.
 
     Raises:
         RunNotResumable: the run was cancelled, or this cannot be changed in its state.
@@ -41,7 +41,7 @@ def resume(
     if run.state is State.CAPPED:
         more = more or (run.error is not None and run.error.type in MAY_BE_OVER)
         if model is not None and not more:
-            text = f"Run {run.id} is capped: another model alone does not make it go on."
+            text = f"Run {run.id} is capped: another model alone does not let it continue."
             raise RunNotResumable(text, "Raise its limit as well.")
         return change(snapshot, Trigger.TOP_UP, given, own, cause=cause) if more else None
     if run.state is State.FAILED:
@@ -51,24 +51,24 @@ def resume(
     if more and run.state is State.DONE:
         raise RunNotResumable(
             f"Run {run.id} is done: its limits cannot be raised any more.",
-            f"`stepwell send {run.id} TEXT` goes on with it.",
+            f"`stepwell send {run.id} TEXT` continues it.",
         )
     return None if model is None else _switch(snapshot, given, by, model)
 
 
-# What may be over by itself, or be for a person to judge: a run that it stopped simply tries again.
+# Limits that may have passed by themselves, or that a person may overrule: `resume` tries again.
 MAY_BE_OVER = frozenset(
     {"cost_per_day", "runs_per_day", "context_full", "repeated_call", "unknown_price"}
 )
 
 
 def _switch(snapshot: Snapshot, given: Circumstances, by: str | None, model: str) -> Change | None:
-    """A live run goes on with another model, at once and with its attempts afresh."""
+    """A live run continues with another model, immediately and without its earlier failures."""
     run = snapshot.run
     if run.state not in LIVE:
         raise RunNotResumable(f"Run {run.id} is {run.state}: its model cannot be changed any more.")
     if run.state is State.AWAITING_APPROVAL:
-        text = f"Run {run.id} awaits approval: its model can be changed when it goes on."
+        text = f"Run {run.id} awaits approval: its model can be changed when it continues."
         raise RunNotResumable(text, "Decide its questions first.")
     if run.owner is not None:
         raise RunNotResumable(
@@ -84,7 +84,7 @@ def _switch(snapshot: Snapshot, given: Circumstances, by: str | None, model: str
 def cancel(
     snapshot: Snapshot, by: str | None, given: Circumstances, *, not_begun: Collection[int] = ()
 ) -> Change | None:
-    """The end of a run at a person's wish; None where that is what it has come to already.
+    """The end of a run because a person wants it; None if it was cancelled already.
 
     Args:
         snapshot: the run.
@@ -108,7 +108,7 @@ def cancel(
 def cancel_instead(snapshot: Snapshot, wanted: Change, by: str, given: Circumstances) -> Change:
     """The end of a run whose cancel was accepted before its driver could let go of it.
 
-    What the last effect came to is kept: its messages, the calls that ended, what it used.
+    The result of the last effect is kept: its messages, the calls that ended, its usage.
 
     Args:
         snapshot: the run.
@@ -143,9 +143,9 @@ def take_over(
     fault: Fault,
     given: Circumstances,
 ) -> Change:
-    """What it changes that a run has lost its driver; after the last attempt the run fails.
+    """The change when a run's driver is lost; after the last attempt the run fails.
 
-    The fence grows, so that the lost driver can write nothing; what it had reserved is spent.
+    The fence grows, so the lost driver cannot write; its reservation counts as spent.
 
     Args:
         snapshot: the run, still owned.
@@ -172,7 +172,7 @@ def take_over(
 
 
 def interrupt(snapshot: Snapshot, reason: str, given: Circumstances) -> Change:
-    """What it changes that this process has to stop: it gives the run back, ready to go on."""
+    """The change when this process has to stop: the run is given back, ready to continue."""
     run = snapshot.run
     fault = Fault(type="interrupted", message=f"The process was stopped ({reason}).")
     columns: RunColumns = {
@@ -187,7 +187,7 @@ def interrupt(snapshot: Snapshot, reason: str, given: Circumstances) -> Change:
 
 
 def _let_expire(snapshot: Snapshot, given: Circumstances, columns: RunColumns) -> Change:
-    """A parked run is driven only to let its questions expire: whoever gives it back does that."""
+    """A parked run is driven only to let its questions expire: that comes before its release."""
     expired = expire(snapshot, given)
     if expired is not None:
         return replace(expired, run=expired.run._replace(**columns))

@@ -1,4 +1,4 @@
-"""Pure: what a new run is made of, and its first transition."""
+"""Pure: the parts of a new run, and its first transition."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class RunOptions(LimitOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What a new run is made of.
+    """The parts of a new run.
 
     Attributes:
         limits: checked amounts that replace the workflow's own.
@@ -47,7 +47,7 @@ class Start:
 
 
 def new_run(id_: str, text: str, approve: ApprovePolicy | str, options: RunOptions) -> Start:
-    """What a new run is made of, checked.
+    """The parts of a new run, checked.
 
     Raises:
         InvalidInput: the input or the key is empty, or `approve` or a limit is not valid.

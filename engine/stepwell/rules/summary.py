@@ -1,4 +1,4 @@
-"""Pure: when a transcript is summarised, what is summarised, and what its summary changes."""
+"""Pure: when and how a transcript is summarised, and the changes that a summary makes."""
 
 from dataclasses import dataclass, replace
 
@@ -31,15 +31,15 @@ REPLY = 4_000
 PART_OF_WINDOW = 4
 # A summary that is shorter says nothing.
 SHORTEST_SUMMARY = 40
-# What is quoted of the user's own words, in characters.
+# The longest quotation of the user's own words, in characters.
 QUOTED = 8_000
-# To what a result or a message is cut in what the summariser reads, from generous to strict.
+# Lengths to which the summariser's text of a result or message is cut, from generous to strict.
 _CUTS = (20_000, 4_000, 1_000, 300)
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What a summary would stand for.
+    """The messages that a summary would replace.
 
     Attributes:
         covers: number of the last stored message.
@@ -118,7 +118,7 @@ def replaceable(workflow: Workflow, snapshot: Snapshot) -> Cut | None:
 def request(
     workflow: Workflow, snapshot: Snapshot, given: Circumstances, found: Cut, output: int | None
 ) -> Request:
-    """What the summariser is asked: one message, in which everything else is quoted as data."""
+    """The request to the summariser: one message, in which everything else is quoted as data."""
     policy = _policy(workflow)
     other = given.terms.summariser if given.terms else None
     whole = (other.window if other else None) or window(workflow, snapshot, given)
@@ -132,7 +132,7 @@ def request(
 
 
 def _reading(snapshot: Snapshot, found: Cut, most: int | None) -> str:
-    """The conversation as a text that fits; what is cut is cut in its longest parts first."""
+    """The conversation as a text that fits; its longest parts are cut first."""
     text = ""
     for longest in (None, *_CUTS):
         parts = [_quoted("task", snapshot.transcript[0].text, longest)]
@@ -169,7 +169,7 @@ def _quoted(who: str, text: str, longest: int | None) -> str:
 def summarised(
     workflow: Workflow, snapshot: Snapshot, reply: Reply, model: str, given: Circumstances
 ) -> Change:
-    """What a summary changes; one that is of no use changes nothing but that it was tried."""
+    """The change after a summary; a useless one only counts as tried."""
     found = replaceable(workflow, snapshot)
     text = str(clean(reply.text)).strip()
     said = _said(snapshot.shown, found)
@@ -212,12 +212,12 @@ def _problem(
     if count(text) > 2 * _policy(workflow).max_tokens:
         return f"The summary is longer than {_policy(workflow).max_tokens:,} tokens."
     if found and weigh(UserMessage(summary_text(text, said))) >= sum(map(weigh, found.messages)):
-        return "The summary is no shorter than what it stands for."
+        return "The summary is not shorter than the messages that it replaces."
     return None
 
 
 def _said(shown: Shown, found: Cut | None) -> list[str]:
-    """What the user has said since the task was set, the last of it first kept."""
+    """The user's words since the task was set; the newest are kept first."""
     texts = list(shown.said or ())
     begins = 1 if shown.said is not None else 0
     covered = (found.messages if found else ())[begins:]
@@ -271,7 +271,7 @@ def not_summarised(
     model: str | None,
     given: Circumstances,
 ) -> Change:
-    """What it changes that the summariser failed: the run goes on without, unless it cannot."""
+    """The change after a failed summary: continue without one, or cap the run if it cannot."""
     fault = Fault(type=error.kind, message=f"No summary: {clean(str(error))}")
     used, usage = bill(snapshot.run, error)
     cause = Cause(error=fault, usage=usage, model=model)
@@ -290,7 +290,7 @@ def is_too_long(workflow: Workflow, snapshot: Snapshot, error: ProviderError) ->
 def too_long(
     snapshot: Snapshot, error: ProviderError, model: str | None, given: Circumstances
 ) -> Change:
-    """What it changes that the provider found a request too long: its window is known now."""
+    """The change after a provider found a request too long: its window is known now."""
     run = snapshot.run
     fault = Fault(type=error.kind, message=str(clean(str(error))))
     columns: RunColumns = {
@@ -303,7 +303,7 @@ def too_long(
 
 
 def _shortened(snapshot: Snapshot, given: Circumstances, most: int | None) -> tuple[list[int], int]:
-    """Calls whose results have to be shown shortened, the oldest first, and what is left then."""
+    """Calls whose results must be shown shortened, the oldest first, and the tokens left then."""
     shown, calls = snapshot.shown, list[int]()
     counted = since = 0  # by how much the estimates grow less
     tokens = before = snapshot.shown.tokens(given.overhead)

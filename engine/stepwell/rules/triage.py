@@ -1,4 +1,4 @@
-"""Pure: what can be done now with each call of a batch."""
+"""Pure: the calls of a batch by the next thing that can be done with each."""
 
 import difflib
 from collections.abc import Iterable
@@ -27,10 +27,10 @@ class Triage:
     """The calls of a batch that have not ended, by what can be done with each.
 
     Attributes:
-        running: under way, by this driver.
-        start: may start at once.
+        running: in progress, by this driver.
+        start: may start now.
         ask: need a person first.
-        reconcile: started, their outcome lost; their tool can find out what became of them.
+        reconcile: started, and their outcome was lost; their tool can find out if they took effect.
         doubt: likewise, but only a person can say.
         closed: ended just now, without running.
     """
@@ -119,7 +119,7 @@ def _refusal(workflow: Workflow, snapshot: Snapshot, call: Call) -> Envelope | N
     denies = snapshot.run.approve is ApprovePolicy.DENY
     if denies and _needs_approval(workflow, snapshot, tool, call):
         text = "Denied: this run was started with every call denied that needs approval."
-        return failure("denied", text, "Go on without it, or say what is needed.")
+        return failure("denied", text, "Continue without it, or say what you need.")
     return None
 
 

@@ -1,4 +1,4 @@
-"""Pure: what a model's reply, or its failure, changes."""
+"""Pure: the changes after a model's reply, and after a failed model call."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ from stepwell.workflow import Workflow
 
 CUT_OFF = "Your reply was cut off at the output limit. Continue exactly where it stopped."
 EMPTY = "Your reply was empty. Answer, or call one of the tools."
-# What is said to the model in the place of a user, and none of his words.
+# Texts of ours that the model reads as a user's message.
 NUDGES = frozenset({CUT_OFF, EMPTY})
 # The kind of a fault for a reply that is not in the form that its provider asked for.
 MALFORMED = "malformed_reply"
@@ -45,7 +45,7 @@ def replied(
     provider: str,
     given: Circumstances,
 ) -> Change:
-    """What a complete reply changes.
+    """The change after a complete reply.
 
     Calls in a reply that was cut off or refused never run; those of any other reply do, whatever
     its stop reason says. An answer counts only if its stop reason says that it ended.
@@ -71,7 +71,7 @@ class Turn:
     """One reply to one run: what all its outcomes share.
 
     Args:
-        prompt: what the model was told just for this reply (a pipeline's `Ask`).
+        prompt: the text that was sent for this reply alone (a pipeline's `Ask`).
     """
 
     def __init__(
@@ -227,14 +227,14 @@ def faulted(
     given: Circumstances,
     fallback: str | None = None,
 ) -> Change:
-    """What a failed model call changes: a wait before the next attempt, or the end of the run.
+    """The change after a failed model call: a wait before the next attempt, or the run's end.
 
     Args:
         snapshot: the run.
         error: why it failed.
         model: the one that failed.
         given: the time, and what else the driver knows.
-        fallback: the model to go on with at once instead of ending the run.
+        fallback: the model to continue with immediately, instead of ending the run.
     """
     run = snapshot.run
     message = str(clean(str(error)))
@@ -283,10 +283,10 @@ def _given_up(run: RunRow, given: Circumstances, fallback: str | None) -> str:
 
 
 def bill(run: RunRow, error: ProviderError) -> tuple[Used, Usage | None]:
-    """What is used after a failed call, and what it took: all that was reserved, if any.
+    """The run's usage after a failed call, and the call's own: all that was reserved, or none.
 
     A provider may have worked on a call whose answer did not arrive, and bill it. One that it
-    refused in an outage is no turn: a run would use up its turns while it waits.
+    refused in an outage is not a turn: a run would use up its turns while it waits.
     """
     usage = run.unsettled if error.kind in MAY_BE_BILLED else None
     return run.used.plus(turns=error.kind not in OUTAGES, usage=usage), usage

@@ -1,1 +1,1 @@
-"""What a driver holds of a run: its rows, its transcript, and the terms of its next call."""
+"""A run as its driver holds it: its rows, its transcript, and the terms of its next call."""

@@ -1,4 +1,4 @@
-"""What is recorded of a run: plain data, one class for each kind of row."""
+"""The records of a run: plain data, one class for each kind of row."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,7 +20,7 @@ class Role(StrEnum):
 
 
 class ApprovePolicy(StrEnum):
-    """What becomes of calls that need a person, for a whole run."""
+    """The policy of a whole run for calls that need a person."""
 
     PARK = "park"
     DENY = "deny"
@@ -28,14 +28,14 @@ class ApprovePolicy(StrEnum):
 
 
 class ApprovalKind(StrEnum):
-    """What a person is asked: may it run, or what became of it."""
+    """The kind of a question: may the call run, or did it take effect."""
 
     APPROVAL = "approval"
     IN_DOUBT = "in_doubt"
 
 
 class ApprovalStatus(StrEnum):
-    """What became of a question."""
+    """The status of a question."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -47,7 +47,7 @@ class ApprovalStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """What a run has used so far; never reset.
+    """A run's usage so far; never reset.
 
     Attributes:
         cost: USD, or None once the price of any call is not known.
@@ -66,7 +66,7 @@ class Used:
         return self.input_tokens + self.output_tokens
 
     def lost(self, run: "RunRow") -> "Used":
-        """These counts with what was reserved for a call that was lost: it may be billed."""
+        """These counts and the reservation of a lost call: it may be billed."""
         return self.plus(turns=run.reserved_turns, usage=run.unsettled)
 
     def plus(self, *, turns: int = 0, tool_calls: int = 0, usage: Usage | None = None) -> "Used":
@@ -109,7 +109,7 @@ class RunLimits(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """One run's own columns. A tuple: of what is replaced at every step, it is the cheapest.
+    """One run's own columns. A tuple: the cheapest to replace at every step.
 
     Each field is the column of its name; `used` and `limits` are the columns that they have.
 
@@ -120,9 +120,9 @@ class RunRow(NamedTuple):
         attempt: 1 for the first try of the present step.
         failures: how many of its tries count against the setting `attempts`.
         outage_since: when the provider began to refuse every call of this step.
-        not_before: nobody goes on earlier (a retry's wait, or when a question expires).
+        not_before: the run does not continue earlier (a retry's wait, or a question's expiry).
         active_ms: how long it was driven, without waiting for people or for a worker.
-        reserved_turns, reserved_tokens, reserved_cost: what the next step may use at most; settled
+        reserved_turns, reserved_tokens, reserved_cost: the most that the next step may use; settled
             by its record, and spent if its driver is lost.
         window: the model's window as a refusal of too long a request has shown it.
         overflow_at: no summary is tried again below so many tokens.
@@ -170,7 +170,7 @@ class RunRow(NamedTuple):
     forked_seq: int | None = None
 
     def settled(self, usage: Usage) -> Usage:
-        """What a call used; all that was reserved for it, if its provider did not say."""
+        """A call's usage; all that was reserved for it, if its provider did not say."""
         if usage.known:
             return usage
         kept = self.unsettled or usage
@@ -178,7 +178,7 @@ class RunRow(NamedTuple):
 
     @property
     def unsettled(self) -> Usage | None:
-        """What a call that is under way may be billed at most, if anything is reserved for it."""
+        """The most that a call in progress may be billed, if anything is reserved for it."""
         if not self.reserved_tokens and not self.reserved_cost:
             return None
         return Usage(input_tokens=self.reserved_tokens, cost=self.reserved_cost)
@@ -232,10 +232,10 @@ class Call(NamedTuple):
         fence: of the driver that started it; older than the run's means its outcome was lost.
         full_result: the uncut result, where the outcome holds a cut one.
         started_seq: the transition that first started it.
-        reconciled_seq: the one that recorded that its tool could not find out what became of it.
+        reconciled_seq: the one that recorded that its tool could not find out if it took effect.
         restarted_seq: the last one that started it again, after its outcome was lost.
-        recovery: what its tool declared, when the call began, for an outcome that is lost.
-        masked: these arguments are not whole, for they held a secret: they must not run.
+        recovery: its tool's declaration, when the call began, for a lost outcome.
+        masked: these arguments are not whole, because they held a secret: they must not run.
     """
 
     number: int

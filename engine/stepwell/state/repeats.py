@@ -1,4 +1,4 @@
-"""Pure: how often a model asked for the same calls and they came to the same."""
+"""Pure: how often a model asked for the same calls and got the same results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,5 +59,5 @@ def _is_the_same(one: Call, other: Call) -> bool:
 
 
 def _came_to(call: Call) -> Envelope:
-    """A call's outcome, but for what we have added to it."""
+    """A call's outcome, without our own hint."""
     return {k: v for k, v in (call.outcome or {}).items() if k != "repeated"}

@@ -1,4 +1,4 @@
-"""What the model is shown of a run, and how many tokens that is."""
+"""The messages of a run that the model is shown, and their tokens."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ class Shown:
     Attributes:
         messages: legal whenever a model call may follow.
         numbers: of the stored messages; a result has that of the reply which asked for it.
-        said: what the summary quotes of the user's own words; None where there is no summary.
+        said: the user's own words that the summary quotes; None if there is no summary.
     """
 
     messages: list[Message] = field(default_factory=list)
@@ -41,11 +41,11 @@ class Shown:
 
     @property
     def reported(self) -> int | None:
-        """Tokens that a provider counted last, of what is shown up to its reply."""
+        """The provider's last count of tokens, of everything up to its reply."""
         return self._reported[1] if self._reported else None
 
     def tokens(self, overhead: int, more: Sequence[Message] = ()) -> int:
-        """What a request takes: as last reported, and estimated since then.
+        """Tokens of a request: as last reported, and estimated since then.
 
         Args:
             overhead: tokens of the instructions and the tools.
@@ -56,7 +56,7 @@ class Shown:
         return known + self._sums[-1] - self._sums[place] + sum(map(weigh, more))
 
     def weights(self) -> list[int]:
-        """What each message takes."""
+        """Tokens of each message."""
         self._weigh()
         return [after - before for before, after in pairwise(self._sums)]
 
@@ -81,7 +81,7 @@ class Shown:
         Args:
             covers: the number of the last message that it stands for.
             summary: its text.
-            said: what the user has said in these messages, word for word.
+            said: the user's words in these messages, verbatim.
         """
         kept = [place for place, number in enumerate(self.numbers) if number > covers]
         opening = UserMessage(summary_text(summary, said))

@@ -18,15 +18,15 @@ class Snapshot:
     """All that the next step depends on. Belongs to one driver, which alone changes it.
 
     Attributes:
-        shown: what the model is shown, legal whenever a model call may follow.
+        shown: the messages for the model, legal whenever a model call may follow.
         batch: the calls of the last reply that asked for any, by number.
         approvals: the questions about those calls, by number.
         blanket: tools whose every further call a person has approved.
         notes: the run's scratchpad.
-        ids: every id that a call has been given, for none may be there twice, with its number.
-        inbox: what was sent to the run and not taken yet, as far as its driver knows.
+        ids: every id that a call has been given, with the call's number: none may be used twice.
+        inbox: entries that were sent to the run and not delivered yet, as far as its driver knows.
         messages, calls, questions, replies: how many there are.
-        repeats: how often the last replies asked for the same and came to the same.
+        repeats: how often the last replies asked for the same calls and got the same results.
     """
 
     run: RunRow
@@ -75,7 +75,7 @@ class Snapshot:
         shortened: Sequence[int] = (),
         usage: Usage | None = None,
     ) -> None:
-        """Take in what one transition wrote, at a cost that does not depend on the past.
+        """Add the rows of one transition, at a cost that does not depend on the past.
 
         Args:
             messages: its rows of each kind.
@@ -111,7 +111,7 @@ class Snapshot:
         self._close()
         self.messages += 1
         if message.role is Role.USER:
-            self.repeats = Repeats()  # who is told something new may well ask for the same again
+            self.repeats = Repeats()  # after a new message, the same call is legitimate
             self.shown.add(message.number, UserMessage(message.text))
             return
         if message.role is Role.SUMMARY:

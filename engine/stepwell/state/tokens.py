@@ -12,9 +12,9 @@ from stepwell.messages import AssistantMessage, Message
 from stepwell.plain_json import dumps
 
 BYTES_PER_TOKEN = 3
-# What a model is told of a tool.
+# The parts of a tool that a model is told.
 TOLD = ("name", "description", "parameters")
-# What every message and every call costs beside its text.
+# Tokens of every message and every call, beside its text.
 PER_MESSAGE = 8
 # Encoded data: base64, hexadecimal, keys. No word of a language is that long.
 _ENCODED = re.compile(r"[A-Za-z0-9+/=_-]{48,}")
@@ -28,7 +28,7 @@ def count(text: str) -> int:
 
 
 def weigh(message: Message) -> int:
-    """Tokens of one message with its calls and what it keeps of the provider's own items."""
+    """Tokens of one message with its calls and the provider's own items."""
     if not isinstance(message, AssistantMessage):
         return count(message.text) + PER_MESSAGE
     calls = sum(

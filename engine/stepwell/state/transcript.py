@@ -1,4 +1,4 @@
-"""Pure: what the model is shown, and whether every provider would accept it."""
+"""Pure: the transcript for the model, and whether every provider would accept it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ def tool_messages(outcomes: Iterable[tuple[str, str, Envelope]]) -> list[ToolMes
     ]
 
 
-# What a shortened result still shows, in characters of its JSON.
+# Characters of JSON that a shortened result still shows.
 SHORT = 300
 
 
