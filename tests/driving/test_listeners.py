@@ -75,7 +75,7 @@ def test_a_listener_or_a_tool_that_resumes_its_own_run_does_not_follow_itself_fo
         entries = engine.history(run.id)
         # At each transition but the first and the last, which has let go of it; and in the tool.
         assert len(said) == len(entries) - 1
-        assert all("by its own tool or listener" in text for text in said)
+        assert all("cannot be resumed from within" in text for text in said)
         assert engine.resume(run.id).state == "done"
         submitted = engine.submit("w", "Hi.")
         engine.work(until_idle=True)

@@ -349,7 +349,7 @@ def test_what_is_added_is_shown_with_what_comes(bench: Bench) -> None:
         ({"cron": "0 9 * * *", "tz": "Europe/Berln"}, "Europe/Berlin"),
         ({"at": "2027-06-01T11:59"}, "is past"),
         ({"at": "2027-11-07T01:30", "tz": "America/New_York"}, "comes twice"),
-        ({"every": "5"}, "no time span"),
+        ({"every": "5"}, "is not a duration"),
         ({}, "exactly one of"),
         ({"every": "5m", "cron": "@daily"}, "exactly one of"),
         ({"every": "5m", "overlap": "both"}, "skip, queue, allow"),
@@ -357,10 +357,10 @@ def test_what_is_added_is_shown_with_what_comes(bench: Bench) -> None:
         ({"every": "5m", "catch_up": "all"}, "overlap 'queue'"),
         ({"every": "5m", "backlog": 0}, "backlog"),
         ({"every": "5m", "pause_after": 0}, "pause_after"),
-        ({"every": "5m", "jitter": "x"}, "no time span"),
+        ({"every": "5m", "jitter": "x"}, "is not a duration"),
         ({"every": "5m", "input": " "}, "input is empty"),
-        ({"every": "5m", "name": "a\nb"}, "no name"),
-        ({"every": "5m", "name": ""}, "no name"),
+        ({"every": "5m", "name": "a\nb"}, "not a name"),
+        ({"every": "5m", "name": ""}, "not a name"),
     ],
 )
 def test_what_contradicts_itself_is_refused(

@@ -235,5 +235,5 @@ def test_a_name_that_is_documented_and_no_parameter_is_a_warning() -> None:
         """
         return to
 
-    with pytest.warns(UserWarning, match="'send' documents what is no parameter: too"):
+    with pytest.warns(UserWarning, match="'send' documents names that are not parameters: too"):
         tool(send)

@@ -52,7 +52,7 @@ def describe(question: ApprovalView, *, stderr: bool, full: bool = False) -> str
 
 
 def _body(question: ApprovalView, *, stderr: bool, full: bool) -> tuple[list[str], bool]:
-    """What is asked about, and whether any of it is shortened."""
+    """The subject of the question, and whether any of it is shortened."""
     lines = []
     in_doubt = question.kind == ApprovalKind.IN_DOUBT
     if question.inherited and in_doubt:

@@ -1,4 +1,4 @@
-"""`context`: what the model is shown of a run."""
+"""`context`: the messages of a run that the model is shown."""
 
 from typing import Annotated
 
@@ -23,7 +23,7 @@ def context(
     json: JsonOption = False,
     app: AppOption = None,
 ) -> None:
-    """Show exactly what the model of RUN is sent, and its size in tokens.
+    """Show the exact context that the model of RUN is sent, and its size in tokens.
 
     Instructions and tools are those of the current workflow definition.
     """

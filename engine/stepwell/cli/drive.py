@@ -49,7 +49,7 @@ def drive(
 
 
 def report(run: RunDetail, seen: Progress, *, json: bool) -> None:
-    """The answer on stdout; on stderr what happened and what to do now; the state as exit code."""
+    """The answer on stdout; the events and the next step on stderr; the state as exit code."""
     if json:
         write_json(run)
     elif run.state == State.DONE:

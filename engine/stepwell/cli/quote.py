@@ -9,7 +9,7 @@ MARGIN = "| "
 # A longer run of blanks, or of empty lines, is shown as a count.
 LONGEST_BLANK = 16
 MOST_BREAKS = 3
-# What is read in a terminal later, through a pipe or from a file, is folded for this width.
+# Output to a pipe or a file is folded for this width: it may be read in a terminal later.
 WIDTH = 80
 NARROWEST = 20
 # Beside spaces: letters and symbols that are drawn as nothing.

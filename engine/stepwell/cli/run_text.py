@@ -1,4 +1,4 @@
-"""One run on the terminal: where it stands, what was said, what was called."""
+"""One run on the terminal: its state, its messages and its calls."""
 
 from decimal import Decimal
 
@@ -44,7 +44,7 @@ def show_run(run: RunDetail, *, full: bool) -> None:
 
 
 def _inbox(run: RunDetail, *, full: bool) -> None:
-    """What was sent and waits; what was taken stands among the messages, or in the limits."""
+    """Entries that wait; delivered ones are among the messages, or in the limits."""
     for sent in run.inbox:
         if sent.delivered_seq is None:
             who = f" by {sent.by}" if sent.by else ""

@@ -95,7 +95,7 @@ def write_upcoming(schedule: ScheduleDetail, count: int = SHOWN_NEXT) -> None:
 
 
 def fired_text(fired: Fired) -> str:
-    """One line on what became of a due time."""
+    """One line on the outcome of a due time."""
     about = f": {fired.reason}" if fired.reason else f", run {fired.run}" if fired.run else ""
     return f"Schedule {fired.schedule}, due {fired.due:%F %T}Z: {fired.status}{about}"
 

@@ -1,4 +1,4 @@
-"""`worker`: drives what is due, until it is told to stop."""
+"""`worker`: drives due runs until it is told to stop."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ from stepwell.plain_json import dumps
 
 
 class _Lines(logging.Handler):
-    """Writes what is logged, which is JSON, as results."""
+    """Writes log records, which are JSON, as results."""
 
     def emit(self, record: logging.LogRecord) -> None:
         write(record.getMessage())

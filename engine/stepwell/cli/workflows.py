@@ -1,4 +1,4 @@
-"""`workflows`: list what the application defines."""
+"""`workflows`: list the application's workflows."""
 
 from stepwell.cli.options import AppOption, JsonOption
 from stepwell.cli.output import (

@@ -42,8 +42,8 @@ def check_not_within(store: Store, number: int) -> None:
     if (store.file, number) not in _WITHIN.get() or not store.owned(number):
         return
     raise RunNotResumable(
-        f"Run {store.glance(number)[0].id} cannot be resumed by its own tool or listener: "
-        "it continues when that returns.",
+        f"Run {store.glance(number)[0].id} is being driven, and cannot be resumed from within: "
+        "it continues when its tool or listener returns.",
         "Send it a message, or resume it after the call that drives it.",
     )
 

@@ -1,1 +1,1 @@
-"""What people do with runs: submit, decide, steer, schedule, examine."""
+"""The operations on runs: submit, decide, steer, schedule, examine."""

@@ -80,7 +80,7 @@ def ask(
         if isinstance(said, bool) and question.kind == ApprovalKind.APPROVAL:
             said = Decision(verdict=Verdict.APPROVE if said else Verdict.DENY)
         if isinstance(said, Decision):
-            with suppress(ApprovalClosed):  # somebody else was faster, or its time was over
+            with suppress(ApprovalClosed):  # another decision was faster, or it had expired
                 decide(store, workflows, question.id, said, by="callback")
             answered = True
     return answered
@@ -104,14 +104,14 @@ class Deciding(Reader):
         all_of_tool: bool = False,
         result: Any = _NOT_GIVEN,
     ) -> ApprovalView:
-        """Let a call run. Decides only; `resume` or a worker goes on.
+        """Let a call run. Only decides; `resume` or a worker continues the run.
 
         Args:
             id: the question's id, or that of a run with exactly one open question.
             by: who decides.
             edit: arguments to run instead.
             all_of_tool: also every further call of this tool in this run.
-            result: for a call in doubt: it happened, and this is what it returned.
+            result: for a call in doubt: it took effect and returned this.
 
         Raises:
             UnknownApproval, ApprovalClosed, InvalidDecision: nothing was changed.

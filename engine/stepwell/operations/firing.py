@@ -66,7 +66,7 @@ class Firer:
         """Deal with every due time that has come. What another process was faster with is not ours.
 
         Raises:
-            StoreError: the database cannot be worked on; the next look goes on.
+            StoreError: the database cannot be used; the next look continues.
         """
         with self.store.reading() as connection:
             numbers = schedules.due(connection, clock.now())
@@ -84,7 +84,7 @@ class Firer:
         """Start a run now, whatever the schedule and its last run say.
 
         Returns:
-            None, and nothing was started, if somebody changed the schedule meanwhile.
+            None, and nothing was started, if the schedule was changed meanwhile.
 
         Raises:
             InvalidSchedule, InvalidInput, UnknownWorkflow, ConfigurationError: likewise.

@@ -1,4 +1,4 @@
-"""What can be asked about the runs of one database; nothing here changes any."""
+"""Reads the runs of one database; nothing here changes any."""
 
 from stepwell import clock
 from stepwell.errors import InvalidInput

@@ -1,4 +1,4 @@
-"""What people do with schedules: `Engine.schedules`."""
+"""The operations on schedules: `Engine.schedules`."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -29,7 +29,7 @@ _RECURRENCES = ("cron", "every", "at")
 
 
 class ScheduleChanges(TypedDict, total=False):
-    """What can be changed about a schedule, see `Schedule`."""
+    """The settings of a schedule that can be changed, see `Schedule`."""
 
     workflow: str
     input: str
@@ -79,7 +79,7 @@ class Schedules:
         return [ScheduleView(**self._shown(row, last.get(row.name))) for row in found]
 
     def get(self, name: str) -> ScheduleDetail:
-        """One schedule with what comes and what was.
+        """One schedule with its next and past due times.
 
         Raises:
             UnknownSchedule: there is none of this name.
@@ -146,7 +146,7 @@ class Schedules:
         return self._revise(name, lambda row, now: changed(row, wanted, now, declared=False))
 
     def remove(self, name: str) -> None:
-        """Delete a schedule and what is known of its due times. Its runs stay.
+        """Delete a schedule and its record of due times. Its runs stay.
 
         Raises:
             UnknownSchedule: there is none of this name.
@@ -163,7 +163,7 @@ class Schedules:
     def register(self) -> None:
         """Bring the schedules that the application declares into the database.
 
-        What is there with the same settings stays as it is; with others, it is changed.
+        A schedule with the same settings stays as it is; one with others is changed.
         """
         for name, wanted in self._firer.declared.items():
             with self._store.reading() as connection:
@@ -174,7 +174,7 @@ class Schedules:
                 self._declare(wanted)
 
     def firing(self, on_fired: OnFired | None) -> Callable[[], bool]:
-        """What a worker does at every tick, once what its application declares is registered.
+        """The job of a worker's tick, after the application's schedules were registered.
 
         It says whether it started a run.
         """
@@ -244,14 +244,14 @@ class Schedules:
         }
 
     def _status(self, row: ScheduleRow) -> tuple[str, str | None]:
-        """In a word, and what is to be said about it."""
+        """Its status in a word, and a remark."""
         try:
             schedule = row.schedule()
         except InvalidSchedule as error:
             return "broken", str(error)
         if schedule.workflow not in self._firer.workflows:
             return "broken", (
-                f"This application defines no workflow {schedule.workflow!r}. It goes on when one "
+                f"This application defines no workflow {schedule.workflow!r}. It resumes when one "
                 "does; or edit or remove it."
             )
         if row.declared and row.name not in self._firer.declared:

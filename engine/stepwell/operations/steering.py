@@ -1,4 +1,4 @@
-"""What people want of a run that they do not drive: to tell it something, raise it, end it."""
+"""Requests to a run from people who do not drive it: messages, higher limits, its end."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -29,16 +29,16 @@ def send(
         store: where the run is.
         workflows: by name; a run of another is believed to be able to take a message.
         number: the run's.
-        text: what its model is to read.
+        text: the message for its model.
         by: who says it.
 
     Raises:
-        NotSent: there is nothing to say, or nobody to say it to.
+        NotSent: the message is empty, or the run cannot take one.
     """
     with store.reading() as connection:
         to = inbox.addressee(connection, number)
     if not text.strip():
-        raise NotSent("The message is empty.", "Say what the run is to be told.")
+        raise NotSent("The message is empty.", "Give a text to send.")
     known = workflows.get(to.workflow)
     if known is not None and not known.takes_messages:
         raise NotSent(
@@ -58,14 +58,14 @@ def send(
 def resume(
     store: Store, number: int, by: str | None, raises: LimitOptions, model: str | None
 ) -> None:
-    """Record what a person's `resume` changes; a live run's driver is sent the raise.
+    """Record a person's `resume`; the higher limits of a live run are sent to its driver.
 
     Args:
         store: where the run is.
         number: the run's.
         by: who wants it.
         raises: by limit, how much to raise it.
-        model: to go on with.
+        model: to continue with.
 
     Raises:
         RunNotResumable, InvalidInput: nothing was changed.
@@ -84,7 +84,7 @@ def resume(
 
 
 def cancel(worker: Worker, number: int, by: str | None) -> None:
-    """End a run: at once if nobody drives it, else its driver does at its next record.
+    """End a run: immediately if no process drives it, else at its driver's next record.
 
     Raises:
         RunNotResumable: it has ended otherwise.
@@ -94,7 +94,7 @@ def cancel(worker: Worker, number: int, by: str | None) -> None:
         worker.free(number)
         if driver.store.request_cancel(number, by or "somebody"):
             return
-        with suppress(LeaseLost):  # somebody has just begun to drive it
+        with suppress(LeaseLost):  # another process has just claimed it
             ended = driver.store.revise(number, lambda s: cancelled(s, by, driver.given()), tries=1)
             if ended is not None:
                 driver.tell(ended)

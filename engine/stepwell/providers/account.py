@@ -42,7 +42,7 @@ class Account:
     Attributes:
         key: sent with every request, and never shown.
         base_url: None for the provider's own.
-        query: what the address holds after its path, to be sent with every request.
+        query: the query of the address, to be sent with every request.
         timeout: seconds without a byte after which a model call has failed.
     """
 
@@ -53,7 +53,7 @@ class Account:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may show: the key, and what the address holds beside host and path."""
+        """Texts that no message may show: the key, and the address's user, password and query."""
         address = urlsplit(self.base_url or "")
         hidden = [value for _, value in self.query]
         hidden += [part for part in (address.username, address.password) if part]

@@ -73,7 +73,7 @@ class Messages(HttpModel):
 
 
 def connect(name: str, root: Path, timeout: float = TIMEOUT) -> Messages:
-    """The model `name`. See `account` for what it raises."""
+    """The model `name`. It raises as `account` does."""
     return Messages(name, account(root, VARIABLES, model=f"anthropic:{name}", timeout=timeout))
 
 
@@ -160,7 +160,7 @@ def _fits(message: AssistantMessage) -> bool:
 
 
 def _replayed(message: AssistantMessage, wire: Wire, *, keep: bool) -> list[Body]:
-    """The turn as it came, without what the API sends but does not take back.
+    """The turn as it came, without the parts that the API sends but does not take back.
 
     That is: blank text, and thinking that was cut off before its signature or that nothing
     follows. An id or a name is changed only where the API would refuse it.
@@ -194,7 +194,7 @@ def decode(body: Body, wire: Wire, model: str, base_url: str | None = None) -> R
     """The reply in a `message` object.
 
     Raises:
-        ProviderError: it is no message, or the model's window was too small for it.
+        ProviderError: it is not a message, or the model's window was too small for it.
     """
     content = items(body.get("content"), "content")
     reason = body.get("stop_reason")
@@ -229,7 +229,7 @@ def decode(body: Body, wire: Wire, model: str, base_url: str | None = None) -> R
 
 
 def _arguments(given: Any) -> Any:
-    """A call's input, which is text in a stream; as text if it has no one meaning."""
+    """A call's input, which is text in a stream; as text if it is ambiguous."""
     return exact(_object_in(given))
 
 
@@ -248,7 +248,7 @@ def _object_in(given: Any) -> Any:
 
 
 def usage(said: Any, model: str, base_url: str | None = None) -> Usage:
-    """What a call used. The API's `input_tokens` are only those that have to do with no cache."""
+    """A call's usage. The API's `input_tokens` exclude those read from or written to a cache."""
     counts = Counts(said)
     read = counts.optional("cache_read_input_tokens")
     written = counts.optional("cache_creation_input_tokens")

@@ -10,8 +10,8 @@ class Counts:
     """Reads the counts of one `usage`.
 
     Attributes:
-        known: whether what was read so far can be relied on: a count that has to be there and is
-            missing, or one that is negative or no number, makes all of them unknown.
+        known: whether the counts read so far are reliable: a required count that is missing, or one
+            that is negative or not a number, makes all of them unknown.
     """
 
     def __init__(self, said: Any) -> None:

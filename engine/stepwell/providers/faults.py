@@ -1,4 +1,4 @@
-"""What went wrong with a model call: one typed error, judged by what the provider said.
+"""The fault of a model call: one typed error, judged by the provider's own words.
 
 The words and statuses are those of https://developers.openai.com/api/docs/guides/error-codes,
 https://platform.claude.com/docs/en/api/errors and of the servers that speak like them. Both SDKs
@@ -20,7 +20,7 @@ Judgement = tuple[str, bool]  # the kind of fault, and whether trying again may 
 
 STALE_REASONING = "stale_reasoning"
 
-# A word that says exactly what happened, whatever the status says.
+# Words that are exact, whatever the status says.
 _WORDS: dict[str, Judgement] = {
     "insufficient_quota": ("quota", False),
     "billing_error": ("quota", False),
@@ -71,7 +71,7 @@ _STATUSES: dict[int, Judgement] = {
     504: ("timeout", True),
     529: ("overloaded", True),
 }
-# Neither API has a word of its own for these everywhere; the sentences are what they send.
+# Neither API always has a word of its own for these, so their sentences are recognised.
 _SENTENCES: tuple[tuple[re.Pattern[str], Judgement], ...] = (
     (
         re.compile(
@@ -103,7 +103,7 @@ _RECOGNISABLE = 12
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a body says about an error.
+    """The error that a body describes.
 
     Attributes:
         words: its codes and types, the most exact one first.
@@ -212,7 +212,7 @@ def _place(error: BaseException) -> str:
 
 
 def bad_reply(why: str, hint: str = "") -> ProviderError:
-    """The provider answered something that is no reply; nothing of it counts."""
+    """The provider's answer is not a reply; nothing of it counts."""
     text = f"The provider's reply cannot be used: {why}."
     return ProviderError(text, hint, kind="bad_reply", retryable=True)
 
@@ -245,7 +245,7 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
 
 
 def masked(error: ProviderError, secrets: Iterable[str]) -> ProviderError:
-    """The same error without any of `secrets` in it, and without what it was made from."""
+    """The same error without any of `secrets` in it, and without its cause."""
 
     def hidden(text: str) -> str:
         for secret in secrets:

@@ -1,4 +1,4 @@
-"""One model call over HTTP: what the adapters share. The SDKs carry bytes; we read them.
+"""One model call over HTTP, shared by the adapters. The SDKs carry bytes; we read them.
 
 The SDKs accept any body that came with status 200, drop what they do not know, and raise nothing
 for a stream that ends early. So each adapter gets the plain JSON and judges it itself.
@@ -55,12 +55,12 @@ class HttpModel:
 
     @property
     def terms(self) -> Terms:
-        """What the model takes and costs, as the price list knows it."""
+        """The model's window and price, from the price list."""
         provider = self.name.partition("-")[0]
         return prices.terms(provider, self.wanted, self.account.base_url)
 
     def prepare(self) -> None:
-        """What a first call needs besides. Raises `ProviderError`."""
+        """Prepare the first call. Raises `ProviderError`."""
 
     def encode(self, request: Request, wire: Wire, *, reasoning: bool) -> Body:
         """The request's body; without the kept reasoning if `reasoning` is false."""
@@ -84,7 +84,7 @@ class HttpModel:
             return self._complete(request, on_text)
         except ProviderError as error:
             fault = masked(error, self.account.secrets)
-        raise fault  # outside: what it was made from may hold the key
+        raise fault  # outside: the original error may hold the key
 
     def _complete(self, request: Request, on_text: OnText | None) -> Reply:
         """One reply.

@@ -86,7 +86,7 @@ class ChatCompletions(HttpModel):
 
 
 def connect(name: str, root: Path, timeout: float = TIMEOUT) -> ChatCompletions:
-    """The model `name`, or the server's first for "auto". See `account` for what it raises."""
+    """The model `name`, or the server's first for "auto". It raises as `account` does."""
     found = account(root, VARIABLES, model=f"openai-chat:{name}", timeout=timeout)
     if name == AUTO and not found.base_url:
         raise ConfigurationError(
@@ -145,7 +145,7 @@ def _call(call: ToolCall, wire: Wire) -> Body:
 
 
 def _restore(said: Body, raw: Body) -> None:
-    """Put back what the server itself had added to this message and to its calls."""
+    """Restore the server's own additions to this message and its calls."""
     said |= {name: raw[name] for name in _REASONING if raw.get(name)}
     if isinstance(raw.get("content"), list):
         said["content"] = raw["content"]
@@ -225,7 +225,7 @@ def _has_more(message: Body) -> bool:
 
 
 def usage(said: Any, model: str, base_url: str | None = None) -> Usage:
-    """What a call used. `prompt_tokens` include the cached ones."""
+    """A call's usage. `prompt_tokens` include the cached ones."""
     counts = Counts(said)
     counted = Usage(
         input_tokens=counts.required("prompt_tokens"),

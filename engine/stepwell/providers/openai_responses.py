@@ -71,7 +71,7 @@ class Responses(HttpModel):
 
 
 def connect(name: str, root: Path, timeout: float = TIMEOUT) -> Responses:
-    """The model `name`. See `account` for what it raises."""
+    """The model `name`. It raises as `account` does."""
     return Responses(name, account(root, VARIABLES, model=f"openai:{name}", timeout=timeout))
 
 
@@ -165,7 +165,7 @@ def arguments_text(arguments: Any) -> str:
 
 
 def _replayed(message: AssistantMessage, wire: Wire, *, keep: bool) -> Iterator[Body]:
-    """The items as they came: reasoning stays right before what it led to.
+    """The items as they came: reasoning stays directly before the item that it led to.
 
     Left out is reasoning that cannot be read again (of another model, or not encrypted), that
     nothing follows, or that led to a call that was cut off; and then also the ids that tie the
@@ -245,7 +245,7 @@ def _stop(body: Body, calls: list[ToolCall], refusals: list[str]) -> tuple[StopR
 
 
 def usage(said: Any, model: str, base_url: str | None = None) -> Usage:
-    """What a call used. The API's `input_tokens` include the cached ones."""
+    """A call's usage. The API's `input_tokens` include the cached ones."""
     counts = Counts(said)
     counted = Usage(
         input_tokens=counts.required("input_tokens"),

@@ -1,4 +1,4 @@
-"""What a model takes and costs, from the price list that genai-prices brings along: no network."""
+"""A model's window and price, from the price list inside genai-prices: no network."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -48,7 +48,7 @@ def priced(
 
 @cache
 def terms(provider: str, model: str, address: str | None = None) -> Terms:
-    """What `model` can take and what it takes for it; all of it None where it is not known.
+    """The window and the price of `model`; None if unknown.
 
     Args:
         provider: as genai-prices names it; ignored if there is an `address`.

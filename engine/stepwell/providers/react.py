@@ -2,7 +2,7 @@
 
 The tools are described in the prompt and the reply's text is read, as in "ReAct: Synergizing
 Reasoning and Acting in Language Models", https://arxiv.org/abs/2210.03629: Thought, Action, Action
-Input, Observation, Final Answer. What a run records is the same as with any other model.
+Input, Observation, Final Answer. A run's records are the same as with any other model.
 """
 
 import re
@@ -138,7 +138,7 @@ def _texts(transcript: Any) -> Iterator[Message]:
 
 
 def _spoken(message: AssistantMessage) -> str:
-    """What the model said, word for word if it was this one; else put into the same form."""
+    """The model's reply, verbatim if it was this model's; else in the same form."""
     if message.provider == ReAct.name:
         return str(message.raw["text"])
     lines = [f"Thought: {message.reasoning}"] if message.reasoning else []
@@ -175,7 +175,7 @@ def decode(reply: Reply) -> Reply:
 
 
 def _parts(text: str) -> list[tuple[str, str]]:
-    """The marks in a text, each with what follows it; what comes before the first has no mark."""
+    """The marks in a text, each with the text after it; the text before the first has no mark."""
     spoken = _until_observation(text)
     marks = list(_MARK.finditer(spoken))
     ends = [mark.start() for mark in marks[1:]] + [len(spoken)]

@@ -14,7 +14,7 @@ _MOST_DIGITS = 4_000  # Python converts no text of more than 4,300
 
 
 class Unreadable(str):
-    """JSON that has no one meaning, or none that can be stored, as the text that it was.
+    """JSON that is ambiguous or cannot be stored, as the original text.
 
     Such as `NaN`, `1e999`, an integer of 5,000 digits, or an object that gives a name twice.
     """
@@ -23,7 +23,7 @@ class Unreadable(str):
 
 
 def loads(text: str | bytes) -> Any:
-    """The value of a JSON text, in which what is unreadable stays text.
+    """The value of a JSON text, whose unreadable parts stay text.
 
     Raises:
         ValueError: it is no JSON, or nested so deeply that it cannot be read.
@@ -57,7 +57,7 @@ _READER = json.JSONDecoder(
 
 
 def written(value: Any, depth: int = 0) -> str:
-    """The JSON text of a value from `loads`, with what is unreadable as it came."""
+    """The JSON text of a value from `loads`, with unreadable parts as they came."""
     if isinstance(value, Unreadable) or depth > MAX_DEPTH:
         return str(value)
     if isinstance(value, dict):

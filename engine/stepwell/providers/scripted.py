@@ -32,7 +32,7 @@ class ScriptedModel:
     """Plays one line for each model call; when the script is over the last line repeats.
 
     Which line comes next depends on the replies a run already has and on the attempt, not on
-    what this object was asked before: a run resumed by another process goes on where it was.
+    what this object was asked before: a run resumed by another process continues where it was.
 
     Args:
         script: replies, functions of the request that return one, and errors. An error is raised
@@ -155,7 +155,7 @@ def connect(name: str, root: Path, _timeout: float) -> ScriptedModel:
     """The model that plays the YAML file `name`.
 
     Raises:
-        ConfigurationError: the file is missing or is no script.
+        ConfigurationError: the file is missing or is not a script.
     """
     path = root / name
     try:
@@ -163,7 +163,7 @@ def connect(name: str, root: Path, _timeout: float) -> ScriptedModel:
     except OSError as error:
         raise ConfigurationError(f"The script {path} cannot be read: {error.strerror}.") from error
     except (UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
-        raise ConfigurationError(f"{path} is no script of replies: {error}") from error
+        raise ConfigurationError(f"{path} is not a script of replies: {error}") from error
     lines: list[Line] = []
     for line in script.replies:
         lines += [_fault(fault, path) for fault in line.faults]

@@ -19,9 +19,9 @@ _DIGEST = 10
 class Wire:
     """The names and ids of one request.
 
-    What is legal stays as it is. Anything else gets a name made from its own text alone, so that a
-    later request, which holds the same history and more, sends the same again: caches and signed
-    reasoning depend on it.
+    Legal names and ids stay as they are. Any other gets a name made from its own text alone, so
+    that a later request, which holds the same history and more, sends the same again: caches and
+    signed reasoning depend on it.
 
     Args:
         tools: the definitions of the tools that are offered.

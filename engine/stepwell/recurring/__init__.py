@@ -1,1 +1,1 @@
-"""Pure: when something recurring is due, and what becomes of it."""
+"""Pure: when a schedule is due, and the decision on each due time."""

@@ -80,7 +80,7 @@ class Cron:
         return text
 
     def note(self, due: datetime, before: datetime) -> str | None:
-        """What a reader of due times may stumble over: the clocks.
+        """A warning for readers of due times: the clocks change.
 
         Args:
             due: a due time.
@@ -108,7 +108,7 @@ def parse(text: str, tz: ZoneInfo) -> Cron:
     """The expression that `text` is.
 
     Raises:
-        InvalidSchedule: it is none, or has no due time for fifty years.
+        InvalidSchedule: it is not a cron expression, or has no due time for fifty years.
     """
     words = text.split()
     if len(words) == 1 and words[0].startswith("@"):

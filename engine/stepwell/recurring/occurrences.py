@@ -1,4 +1,4 @@
-"""Pure: which due times have passed, and what becomes of each of them."""
+"""Pure: the due times that have passed, and the decision on each of them."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _FAILURES = {State.FAILED, State.CAPPED}
 
 
 class OccurrenceStatus(StrEnum):
-    """What became of a due time."""
+    """The status of a due time."""
 
     RAN = "ran"
     QUEUED = "queued"
@@ -29,7 +29,7 @@ class OccurrenceStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """One due time, and what becomes of it.
+    """One due time and its outcome.
 
     Attributes:
         status: RAN where its run is to be started.
@@ -45,7 +45,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What a schedule has come to so far.
+    """A schedule's past.
 
     Attributes:
         run: the id of the last run that it started.
@@ -62,7 +62,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """What is to be written about one schedule, in one transaction.
+    """The rows to write about one schedule, in one transaction.
 
     Attributes:
         occurrences: in order; those of them that were waiting are changed.
@@ -82,12 +82,12 @@ def fire(
     past: Past,
     now: datetime,
 ) -> Firing | None:
-    """What becomes of the due times that have come, and of those that wait.
+    """The decision on the due times that have come, and on those that wait.
 
     Args:
         schedule: the settings.
         when: its recurrence.
-        due: the next due time that nobody has dealt with.
+        due: the next due time that was not handled.
         past: what went before.
         now: the time.
 
@@ -108,7 +108,7 @@ def fire(
 def lapse(
     schedule: Schedule, when: Recurrence, due: datetime | None, now: datetime, reason: str
 ) -> Firing:
-    """What becomes of due times that have come, and that nobody wants any more."""
+    """The decision on due times that have come and are not wanted any more."""
     came, next_due = _came(schedule, when, due, now)
     return Firing(tuple(_all(came, OccurrenceStatus.SKIPPED, reason)), next_due)
 
@@ -193,7 +193,7 @@ def _all(came: _Due, status: OccurrenceStatus, reason: str) -> list[Occurrence]:
 
 
 def _overlapping(schedule: Schedule, past: Past, chosen: tuple[datetime, ...]) -> list[Occurrence]:
-    """What the policy makes of the chosen ones, and of those that wait."""
+    """The policy's decision on the chosen ones, and on those that wait."""
     is_live = past.state in LIVE
     if schedule.overlap is Overlap.ALLOW:
         return [Occurrence(due, OccurrenceStatus.RAN) for due in (*past.waiting, *chosen)]

@@ -59,7 +59,7 @@ def duration(text: str) -> timedelta:
     length = timedelta(**parts) if parts else timedelta()
     if not timedelta(seconds=1) <= length <= LONGEST:
         raise InvalidSchedule(
-            f"{text!r} is no time span between a second and ten years.",
+            f"{text!r} is not a duration between 1 second and 10 years.",
             'Write a number and its unit, such as "90s", "15m", "1h30m", "2d" or "1w".',
         )
     return length
@@ -77,7 +77,7 @@ def once(text: str, tz: ZoneInfo) -> Once:
         wall = None
     if wall is None or not re.search(r"\d[T ]\d", text) or wall.year not in YEARS:
         raise InvalidSchedule(
-            f"{text!r} is no date with a time.", 'Write "2027-01-01T09:00", as local time.'
+            f"{text!r} is not a date and time.", 'Write "2027-01-01T09:00", as local time.'
         )
     if wall.tzinfo is not None:
         return Once(wall.astimezone(UTC))

@@ -1,4 +1,4 @@
-"""Pure: what becomes of a schedule's row: when it is made, fired, changed, or goes on."""
+"""Pure: a schedule's row after it was made, fired, changed or resumed."""
 
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -23,7 +23,7 @@ class ScheduleRow:
         declared: whether it comes from the code of an application.
         revision: grows with every change.
         anchor: where an interval is counted from.
-        next_due, fire_at: the next due time that nobody has dealt with, without and with jitter.
+        next_due, fire_at: the next due time that was not handled, without and with jitter.
         last_run: the number of the last run that it started.
         counted_from: failures before that moment do not count.
     """
@@ -74,7 +74,7 @@ class ScheduleRow:
 
 
 Revised = tuple[ScheduleRow, tuple[Occurrence, ...]]
-"""A row as it becomes, and what becomes of due times that have passed."""
+"""The new row, and the decision on due times that have passed."""
 
 
 def new_row(schedule: Schedule, now: datetime, *, declared: bool) -> ScheduleRow:
@@ -99,7 +99,7 @@ def new_row(schedule: Schedule, now: datetime, *, declared: bool) -> ScheduleRow
 
 
 def fired(row: ScheduleRow, schedule: Schedule, firing: Firing, now: datetime) -> ScheduleRow:
-    """The row, once what became of its due times is written."""
+    """The row after the decisions on its due times were written."""
     then = _next(row, schedule, firing.next_due)
     if firing.pause is not None:
         then = replace(then, paused_at=now, paused_by=None, pause_reason=firing.pause)
@@ -133,7 +133,7 @@ def changed(row: ScheduleRow, wanted: Schedule, now: datetime, *, declared: bool
     passed: tuple[Occurrence, ...] = ()
     try:
         before = row.schedule()
-    except InvalidSchedule:  # then nobody knows what was due
+    except InvalidSchedule:  # then it is unknown which times were due
         pass
     else:
         when, reason = before.recurrence(row.anchor), "the schedule was changed"

@@ -1,4 +1,4 @@
-"""Pure: what a user defines: a workflow that is started again and again, and when."""
+"""Pure: a schedule as a user defines it: the workflow to start, and when."""
 
 import hashlib
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _ANY_TIME = datetime(2027, 1, 1, tzinfo=UTC)
 
 
 class Overlap(StrEnum):
-    """What becomes of a due time while the previous run is still live."""
+    """The policy for a due time while the previous run is still live."""
 
     SKIP = "skip"
     QUEUE = "queue"
@@ -39,7 +39,7 @@ class Schedule:
     Attributes:
         name: unique in a database.
         workflow: the name of the workflow to start.
-        input: what each run is told; may use `{{ due }}`, `{{ previous.due }}` and
+        input: the input of each run; may use `{{ due }}`, `{{ previous.due }}` and
             `{{ previous.answer }}`.
         cron: a crontab expression of five fields, or `@daily` and its like.
         every: an interval of real time, such as "15m".
@@ -96,11 +96,11 @@ class Schedule:
         is_name = self.name.isprintable() and self.name == self.name.strip()
         if not is_name or not 1 <= len(self.name) <= LONGEST_NAME:
             raise InvalidSchedule(
-                f"{self.name!r} is no name for a schedule.",
+                f"{self.name!r} is not a name for a schedule.",
                 f"Use at most {LONGEST_NAME} printable characters.",
             )
         if not self.input.strip():
-            raise InvalidSchedule("The input is empty.", "Say what each run is to do.")
+            raise InvalidSchedule("The input is empty.", "Describe the task of each run.")
         if sum(value is not None for value in (self.cron, self.every, self.at)) != 1:
             raise InvalidSchedule(
                 f"Schedule {self.name!r} needs exactly one of cron, every and at.",

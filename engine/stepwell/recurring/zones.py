@@ -1,4 +1,4 @@
-"""Pure: what a local time means in a time zone, and where its clocks are changed."""
+"""Pure: local times in a time zone, and the changes of its clocks."""
 
 import difflib
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ def zone(name: str) -> ZoneInfo:
 
 
 def local(moment: datetime, tz: ZoneInfo) -> datetime:
-    """What the clocks on the wall show, without a zone."""
+    """The local time, without a zone."""
     return moment.astimezone(tz).replace(tzinfo=None, fold=0)
 
 

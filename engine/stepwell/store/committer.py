@@ -70,7 +70,7 @@ class Committer:
         return result
 
     def shorten_log(self) -> None:
-        """Put what the log holds into the database, as soon as nothing waits to be written."""
+        """Move the log into the database, as soon as nothing waits to be written."""
         self._log_is_long = True
         self.run(lambda _cursor: None)
 

@@ -61,7 +61,7 @@ _SENT = Prepared(
 
 @dataclass(frozen=True, slots=True)
 class New:
-    """What is to be sent."""
+    """An entry to be sent."""
 
     run: int
     kind: InboxKind
@@ -92,7 +92,7 @@ def send(cursor: sqlite3.Cursor, new: New) -> int | NotSent:
 def waiting(
     execute: Callable[[str, tuple[int]], Iterable[Sequence[Any]]], number: int
 ) -> tuple[InboxEntry, ...]:
-    """What was sent to a run and is not taken yet, the oldest first."""
+    """Entries that were sent to a run and not delivered yet, the oldest first."""
     return tuple(rows.inbox_entry(row) for row in execute(_WAITING, (number,)))
 
 

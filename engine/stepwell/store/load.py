@@ -63,7 +63,7 @@ def renew(connection: Connection, number: int, known: Snapshot) -> bool:
 
 
 def load(connection: Connection, number: int) -> Snapshot:
-    """The run as it was last recorded: what its transitions made of it, one after the other."""
+    """The run as it was last recorded, from all of its transitions."""
     one = {"number": number}
     (row,) = _RUN.rows(connection, one)
     snapshot = assemble(

@@ -1,4 +1,4 @@
-"""Writing transitions: what one change commits, guarded by the fence and the sequence number."""
+"""Writes transitions: all rows of a change, guarded by the fence and the sequence number."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -122,7 +122,7 @@ def record(
         if asked is not None:
             return CancelAsked(asked[0])
         return LeaseLost(
-            f"Run {before.id} has moved on: somebody else drives it, or has changed it.",
+            f"Run {before.id} has moved on: another process drives it, or has changed it.",
             f"See `stepwell history {before.id}`.",
         )
     append(cursor, change, before.number, worker)

@@ -204,7 +204,7 @@ def stored_call(row: Row) -> Call:
 
 
 def inbox_entry(row: Sequence[Any]) -> InboxEntry:
-    """What was sent, from `(number, kind, text, amounts, by)` as SQLite gives them."""
+    """An inbox entry, from `(number, kind, text, amounts, by)` as SQLite gives them."""
     number, kind, text, amounts, by = row
     raised = json.loads(amounts) if amounts else {}
     return InboxEntry(number=number, kind=InboxKind(kind), text=text, amounts=raised, by=by)

@@ -109,7 +109,7 @@ def prepare(
 
     Args:
         connection: the writer's.
-        file: what it writes to; `may_open` allowed it.
+        file: the database; `may_open` allowed it.
         migrations: how an older schema becomes the newest.
 
     Returns:

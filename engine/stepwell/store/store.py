@@ -261,7 +261,7 @@ class Store(Database):
         return _value(self.write(lambda cursor: inbox.send(cursor, new)))
 
     def waiting(self, number: int) -> tuple[InboxEntry, ...]:
-        """What was sent to a run and is not taken yet, the oldest first."""
+        """Entries that were sent to a run and not delivered yet, the oldest first."""
         with self.reading() as connection:
             return inbox.waiting(connection.exec_driver_sql, number)
 
@@ -287,7 +287,7 @@ class Store(Database):
             return claim.is_coming(connection, me, workflows, now)
 
     def today(self, run: RunRow, now: datetime) -> Today:
-        """What its workflow's runs have used today (UTC)."""
+        """Today's usage of its workflow's runs (UTC)."""
         with self.reading() as connection:
             return today.today(connection, run, now)
 

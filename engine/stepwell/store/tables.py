@@ -166,7 +166,7 @@ class Call(SQLModel, table=True):
 
 
 class CallVersion(SQLModel, table=True):
-    """What a call was after one transition, where its own row has been overwritten since.
+    """A call as it was after one transition, if its own row has been overwritten since.
 
     Only of calls that were lost, looked into, in doubt or started again: others have one row.
     """
@@ -237,7 +237,7 @@ class Note(SQLModel, table=True):
 
 
 class Inbox(SQLModel, table=True):
-    """What was sent to a run; `delivered_seq` says which transition took it."""
+    """An entry that was sent to a run; `delivered_seq` is the transition that delivered it."""
 
     __tablename__ = "inbox"
     __table_args__: ClassVar[Any] = (
@@ -299,7 +299,7 @@ class Schedule(SQLModel, table=True):
 
 
 class Occurrence(SQLModel, table=True):
-    """One due time of a schedule, and what became of it."""
+    """One due time of a schedule, and its outcome."""
 
     __tablename__ = "occurrence"
     __table_args__: ClassVar[Any] = (

@@ -1,4 +1,4 @@
-"""The history of one run for people and programs: every transition with what it did."""
+"""The history of one run for people and programs: every transition with its effects."""
 
 from collections import defaultdict
 from collections.abc import Sequence

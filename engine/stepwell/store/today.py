@@ -1,4 +1,4 @@
-"""What a workflow's runs have used today, for its daily limits."""
+"""Today's usage of a workflow's runs, for its daily limits."""
 
 from datetime import datetime, timedelta
 

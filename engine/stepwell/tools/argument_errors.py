@@ -1,4 +1,4 @@
-"""What is wrong with the arguments of a call, in words that a model can act on."""
+"""The faults of a call's arguments, in words that a model can act on."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -79,7 +79,7 @@ def problems_of(error: ValidationError, arguments: Any, shape: Shape) -> Iterato
 
 
 def _located(loc: Path, value: Any, shape: Shape) -> tuple[Path, dict[str, str]]:
-    # pydantic's places also name the members of unions, which are no places in the arguments.
+    # pydantic's places also name the members of unions, which are not places in the arguments.
     path: Path = ()
     names: dict[str, str] = {}
     for step in loc:

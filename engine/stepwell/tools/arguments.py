@@ -1,4 +1,4 @@
-"""From what a model sent to the arguments of a function. Nothing is guessed and nothing coerced."""
+"""From a model's text to a function's arguments. Nothing is guessed and nothing coerced."""
 
 import json
 import math
@@ -176,7 +176,7 @@ class Parameters:
     def normalise(self, arguments: Any) -> dict[str, Any]:
         """The arguments as they are stored, approved and run, with the defaults that apply.
 
-        A default is filled in here, once: what a person approves is what runs, even if the code
+        A default is filled in here, once: a call runs as it was approved, even if the code
         that runs it has another default. A value that must be an array or an object but arrived as
         JSON text is decoded; a value that may be text never is.
 

@@ -1,4 +1,4 @@
-"""What a tool may know about the call it serves."""
+"""The context of a call, for its tool."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from stepwell.plain_json import clean
 
 
 class Notes:
-    """What a tool may keep for later calls of the same run."""
+    """Notes that a tool keeps for later calls of the same run."""
 
     def __init__(self, existing: Sequence[str] = ()) -> None:
         self._existing = tuple(existing)
@@ -28,7 +28,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What a tool may know about the call it serves; never part of the schema.
+    """The context of a call, for its tool; never part of the schema.
 
     Attributes:
         run_id: the run.
@@ -47,7 +47,7 @@ class ToolContext:
 
 @dataclass(frozen=True)
 class Happened:
-    """What `reconcile` found: the call took effect, and `result` is what it returned."""
+    """A finding of `reconcile`: the call took effect and returned `result`."""
 
     result: Any = None
     finding: str = field(default="happened", init=False)

@@ -1,4 +1,4 @@
-"""A typed function as a tool: what a model is told of it, and what the engine may do with it."""
+"""A typed function as a tool: its description for models, and its flags for the engine."""
 
 import inspect
 import threading
@@ -26,7 +26,7 @@ __all__ = [
     "tool",
 ]
 
-# Asks the other system, by the call's idempotency key, what became of it. May be async.
+# Asks the other system, by the call's idempotency key, whether it took effect. May be async.
 Reconcile = Callable[[ToolContext], Any]
 
 
@@ -41,7 +41,7 @@ class Tool:
         requires_approval: whether a person is asked, or a predicate on the arguments.
         timeout: seconds after which the outcome is no longer waited for.
         max_result: characters of a result that the model is shown.
-        reconcile: finds out what became of a call whose outcome was lost: given its context, it
+        reconcile: finds out whether a call with a lost outcome took effect: given its context, it
             returns `Happened(result)`, `DidNotHappen()` or `NotKnown()`.
         is_async: whether `call` gives an awaitable.
         needs_instance: it is a method of a class; take it from an instance.
@@ -74,7 +74,7 @@ class Tool:
 
     @property
     def recovery(self) -> Recovery:
-        """What may be done about a call whose outcome was lost."""
+        """The way to recover a call whose outcome was lost."""
         if self.safe_to_repeat:
             return Recovery.REPEAT
         return Recovery.ASK if self.reconcile is None else Recovery.RECONCILE
@@ -197,7 +197,8 @@ def _define(function: Callable[..., Any], name: str | None, *, depth: int, **fla
         text = f"Tool {label!r} has no docstring: the model has only its name to go by."
         warnings.warn(text, UserWarning, stacklevel=depth)
     if signature.misnamed:
-        text = f"Tool {label!r} documents what is no parameter: {', '.join(signature.misnamed)}."
+        names = ", ".join(signature.misnamed)
+        text = f"Tool {label!r} documents names that are not parameters: {names}."
         warnings.warn(text, UserWarning, stacklevel=depth)
     return made
 
@@ -210,7 +211,7 @@ def _check_function(label: str, function: Callable[..., Any]) -> None:
         )
     if not (inspect.isfunction(function) or inspect.ismethod(function)):
         raise ToolDefinitionError(
-            f"Tool {label!r}: {type(function).__name__} is no function or method.",
+            f"Tool {label!r}: {type(function).__name__} is not a function or method.",
             "Put @tool directly on the function.",
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -234,7 +235,7 @@ def _check_options(made: Tool) -> None:
 
 
 def _check_predicate(made: Tool, predicate: Callable[..., bool]) -> None:
-    # One that cannot be called would ask each time, and nobody would know why.
+    # One that cannot be called would ask each time, without a visible reason.
     names = made.parameters.names
     subject = f"Tool {made.name!r}: the predicate of requires_approval"
     if inspect.iscoroutinefunction(predicate):

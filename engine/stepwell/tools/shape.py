@@ -1,4 +1,4 @@
-"""The JSON Schema of a tool's parameters: made tidy and closed, and asked what it wants where."""
+"""The JSON Schema of a tool's parameters: tidied, closed, and queried by place."""
 
 import json
 import re

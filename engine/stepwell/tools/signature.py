@@ -1,4 +1,4 @@
-"""What a function says about itself: description, parameters, types. What is unfit is refused."""
+"""Reads a function's description, parameters and types, and refuses those that do not fit."""
 
 import inspect
 import re
@@ -138,7 +138,7 @@ def _holds(annotation: Any, is_it: Callable[[Mapping[str, Any]], bool]) -> bool:
     """Whether a type, or a type inside it, is one that `is_it` says of pydantic's description."""
     try:
         waiting: list[Any] = [TypeAdapter(annotation).core_schema]
-    except Exception:  # noqa: BLE001 - `parameters` says what is wrong with it
+    except Exception:  # noqa: BLE001 - `parameters` describes the fault
         return False
     while waiting:
         one = waiting.pop()

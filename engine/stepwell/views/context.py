@@ -27,7 +27,7 @@ class ShownMessage:
 
     Attributes:
         role: "user", "assistant", "tool", or "summary", which the model reads as the user's.
-        calls: what a reply asked for.
+        calls: those that a reply asked for.
         call: of a result: the id of the call that it answers.
         raw: the provider's own items, sent instead of the rest to the model that they are from.
         tokens: about how many it takes.

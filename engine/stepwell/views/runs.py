@@ -60,7 +60,7 @@ class CallView:
 
     Attributes:
         provider_id: the id that the model knows it by.
-        arguments: what the model asked for; `edited_arguments` is what a person put in its place.
+        arguments: the model's; `edited_arguments` are those that a person put in their place.
         outcome: the envelope that the model reads, or None while there is none.
         full_result: the uncut result, where the outcome holds a cut one.
         late_outcome: the outcome that arrived after the call was abandoned; evidence only.

@@ -21,7 +21,7 @@ def _version_2(operations: Any) -> None:
 
 
 def _version_3(operations: Any) -> None:
-    """Indexes by state and workflow, what a call's tool declared, and budgets of failures."""
+    """Indexes by state and workflow, tools' declarations, and budgets of failures."""
     # not imported with this module: they bring Alembic
     from stepwell.store.migrations import declarations, failures, queries
 

@@ -1,4 +1,4 @@
-"""Version 3: what a call's tool declared, when the call began, for an outcome that is lost."""
+"""Version 3: the declaration of a call's tool when the call began, for a lost outcome."""
 
 import sqlalchemy as sa
 from alembic.operations import Operations
