@@ -186,7 +186,7 @@ class Engine(Deciding):
         if model is not None:
             self._worker().free(number)
         if model is not None or any(raises.values()) or before.state not in LIVE:
-            steering.resume(self.store, number, by, raises, model)
+            steering.record_resume(self.store, number, by, raises, model)
         if detach:
             return self._detail(number)
         return self._go_on(watch, approve, on_text)

@@ -136,7 +136,7 @@ def test_text_that_would_move_the_terminal_is_escaped(schedule: Any) -> None:
     for done in (schedule("list"), schedule("show", "s")):
         assert "\x1b" not in done.out + done.err
         assert "\u202e" not in done.out + done.err
-    assert "no name" in schedule("add", "a\x1b", "hello", "Hi.", "--every", "1h", code=2).err
+    assert "not a name" in schedule("add", "a\x1b", "hello", "Hi.", "--every", "1h", code=2).err
 
 
 def test_an_expression_is_explained_and_the_changes_of_clocks_are_marked(schedule: Any) -> None:

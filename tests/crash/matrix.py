@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -39,6 +39,7 @@ from stepwell import (
     ToolContext,
     tool,
 )
+from stepwell.errors import RunNotResumable
 from stepwell.messages import Request
 from stepwell.settings import Settings
 from stepwell.store import connections
@@ -51,7 +52,7 @@ POINTS = [
     f"{when} {commit}" for commit in ("claim", *COMMITS.values()) for when in ("before", "after")
 ]
 TOOLS = ["read-only", "idempotent", "reconcilable", "other"]
-FAULTS = ["SIGKILL", "SIGTERM", "SIGSTOP", "disk full", "locked", "provider down"]
+FAULTS = ["SIGKILL", "SIGTERM", "SIGSTOP", "disk full", "locked", "provider down", "cancel"]
 
 LEASE = Settings(lease=1, heartbeat=0.2, retry_base=0, outage=0, synchronous="off")
 BOUND = 0.2  # seconds that a commit is tried for, and for how long another process keeps the lock
@@ -99,6 +100,10 @@ def sample() -> list[Cell]:
 
 def expected(cell: Cell) -> Result:
     """An outcome is lost where the process is lost between its two records, before or after the effect."""
+    if cell.fault == "cancel":
+        # A call that was recorded as running takes effect; no further one begins.
+        ended = "done" if cell.point == "after answer" else "cancelled"
+        return Result(int(POINTS.index(cell.point) >= POINTS.index("after request")), False, ended)
     loses_all = cell.fault in {"SIGKILL", "SIGSTOP"}
     happened = cell.point == "before outcome" and (loses_all or cell.fault == "disk full")
     happened |= cell.point == "after request" and cell.fault == "disk full"
@@ -160,7 +165,7 @@ def workflow(effects: Effects, kind: str, at: Callable[[str], None]) -> Agent:
 
 # -- what goes wrong
 
-# Where a process is stopped before a commit: not within one, for then it would keep the lock.
+# Places before a commit at which others can write: within one, this process has the lock.
 STOPS = {
     "begin": "before claim",
     "first model call": "before request",
@@ -188,7 +193,7 @@ class Trouble:
     def at(self, place: str) -> None:
         if self.is_down and place.endswith("model call"):
             raise ProviderError("Down.", kind="overloaded", retryable=True, retry_after=0)
-        stops = self.cell.fault == "SIGSTOP"
+        stops = self.cell.fault in {"SIGSTOP", "cancel"}
         if place == "begin" and self.cell.fault not in {"SIGKILL", "SIGTERM"}:
             place = "before claim"
         elif stops:
@@ -212,6 +217,9 @@ class Trouble:
                 self._lock()
             case "provider down":
                 self.is_down = True
+            case "cancel":
+                with Engine(self.file, settings=LEASE) as other, suppress(RunNotResumable):
+                    other.cancel("last", by="ann")
 
     def _lock(self) -> None:
         other = sqlite3.connect(self.file, isolation_level=None, check_same_thread=False)
@@ -276,7 +284,7 @@ def watch(trouble: Trouble) -> None:
     Cursor.trouble = trouble
 
     def connect(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
-        if options.get("timeout") != 0:  # a reader
+        if options.get("timeout") != 0 or trouble.writer:  # a reader, or who cancels
             return sqlite3.connect(*arguments, **options)
         trouble.writer = sqlite3.connect(*arguments, **options, factory=Connection)
         return trouble.writer
@@ -312,6 +320,8 @@ def successor(cell: Cell, folder: Path) -> int:
     agent = workflow(effects, cell.tool, lambda _place: None)
     asked = False
     with Engine(folder / "runs.db", workflows=[agent], settings=LEASE) as engine:
+        if engine.get("last").state == "cancelled":
+            return 0
         run = engine.resume("last")
         while run.state == "awaiting_approval":
             asked = True

@@ -183,7 +183,7 @@ def test_a_raise_reaches_the_driver_of_a_live_run_before_its_limit(
 
     def raise_it() -> None:
         amounts: LimitOptions = {"max_turns": 1, "max_tool_calls": 2}
-        steering.resume(engine.store, 1, "ann", amounts, None)
+        steering.record_resume(engine.store, 1, "ann", amounts, None)
 
     limits = Limits(max_turns=1, max_tool_calls=1)
     engine = make(meanwhile(raise_it, calls=[LOOK]), Reply("done"), limits=limits)
@@ -199,7 +199,7 @@ def test_a_raise_that_comes_as_the_run_is_capped_goes_on_with_it(
     make: Callable[..., Engine],
 ) -> None:
     def raise_it() -> None:
-        steering.resume(engine.store, 1, "ann", {"max_turns": 0, "max_tool_calls": 5}, None)
+        steering.record_resume(engine.store, 1, "ann", {"max_turns": 0, "max_tool_calls": 5}, None)
 
     calls = [LOOK, LOOK]
     engine = make(meanwhile(raise_it, calls=calls), Reply("done"), limits=Limits(max_tool_calls=1))

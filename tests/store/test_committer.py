@@ -16,7 +16,7 @@ import pytest
 from stepwell.errors import StoreBusy, StoreError, StoreFull
 from stepwell.store import connections
 from stepwell.store.committer import Committer
-from stepwell.store.process_fork import Gate
+from stepwell.store.process_fork import ForkGate
 from tests.processes import locked
 from tests.tracing import tracing
 from tests.waiting import eventually
@@ -35,7 +35,7 @@ def committer(file: Path, statements: list[str]) -> Iterator[Committer]:
     def connect() -> sqlite3.Connection:
         return connections.writing(file, "full")
 
-    made = Committer(connect(), connect, Gate(), lambda: None)
+    made = Committer(connect(), connect, ForkGate(), lambda: None)
     made.run(lambda cursor: cursor.execute("CREATE TABLE t (x UNIQUE)"))
     yield made
     made.close()
@@ -191,7 +191,7 @@ def test_an_interrupt_just_after_commit_repeats_nothing(
 def test_nobody_waits_for_ever_who_comes_while_it_closes(file: Path) -> None:
     for _ in range(50):
         writer = connections.writing(file, "off")
-        made = Committer(writer, lambda: pytest.fail("again"), Gate(), lambda: None)
+        made = Committer(writer, lambda: pytest.fail("again"), ForkGate(), lambda: None)
         with ThreadPoolExecutor(8) as threads:
             given = [threads.submit(made.run, lambda cursor: None) for _ in range(8)]
             made.close()

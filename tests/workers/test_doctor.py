@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stepwell import Agent, Engine, ProviderError, Reply, ScriptedModel, clock, tool
-from stepwell.operations.doctor import LARGE_FILE, Finding, Level, examine
+from stepwell.operations.doctor import LARGE_FILE, Diagnosis, Level, examine
 from tests.forking import Forked
 
 Opened = Callable[..., Engine]
@@ -30,7 +30,7 @@ def play(*script: Any, **options: Any) -> Agent:
 
 
 def found(engine: Engine, what: str) -> list[tuple[str, str, str]]:
-    findings: list[Finding] = examine(engine.store, engine.workflows, LATELY)
+    findings: list[Diagnosis] = examine(engine.store, engine.workflows, LATELY)
     return [(one.level.value, one.message, one.command) for one in findings if one.what == what]
 
 

@@ -5,7 +5,7 @@ import typer
 from stepwell.cli.options import AppOption, JsonOption
 from stepwell.cli.output import write, write_json
 from stepwell.cli.session import engine
-from stepwell.operations.doctor import Finding, Level, examine
+from stepwell.operations.doctor import Diagnosis, Level, examine
 from stepwell.store.connections import database_file
 
 CREATES = "stepwell db upgrade"
@@ -22,7 +22,7 @@ def doctor(json: JsonOption = False, app: AppOption = None) -> None:
         file = database_file(opened.settings.database_url)
     if opened.store.file != file.absolute():  # it was shown an empty one
         missing = f"{file} does not exist yet."
-        findings = [Finding(level=Level.NOTE, what="database", message=missing, command=CREATES)]
+        findings = [Diagnosis(level=Level.NOTE, what="database", message=missing, command=CREATES)]
     if json:
         write_json(findings)
     else:

@@ -49,7 +49,8 @@ def _inbox(run: RunDetail, *, full: bool) -> None:
         if sent.delivered_seq is None:
             who = f" by {sent.by}" if sent.by else ""
             raises = ", ".join(f"{name} +{by}" for name, by in (sent.amounts or {}).items())
-            _print(f"not delivered yet{who}", sent.text or raises, "yellow", full=full)
+            when = "" if run.state == State.CANCELLED else " yet"
+            _print(f"not delivered{when}{who}", sent.text or raises, "yellow", full=full)
 
 
 def show_trace(run: RunDetail, *, full: bool) -> None:

@@ -1,5 +1,6 @@
 """`tools`: list tools, or show one."""
 
+from difflib import get_close_matches
 from typing import Annotated
 
 import typer
@@ -30,7 +31,9 @@ def tools(
         for tool in workflow.tools
     }
     if name is not None and name not in found:
-        raise UnknownTool(f"No workflow has a tool {name!r}.", f"Tools: {', '.join(found)}.")
+        close = get_close_matches(name, found, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else f"Tools: {', '.join(found)}."
+        raise UnknownTool(f"No workflow has a tool {name!r}.", hint)
     definitions = [tool.definition() for key, tool in found.items() if name in {None, key}]
     if json:
         write_json(definitions[0] if name else definitions)

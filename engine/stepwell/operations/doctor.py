@@ -34,7 +34,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Diagnosis:
     """The result of one examination.
 
     Attributes:
@@ -55,7 +55,7 @@ def examine(
     workflows: Mapping[str, Workflow],
     lately: float,
     schedules: Sequence[ScheduleView] = (),
-) -> list[Finding]:
+) -> list[Diagnosis]:
     """All findings, the file first.
 
     Args:
@@ -81,12 +81,12 @@ def live_differences(store: Store, workflows: Mapping[str, Workflow]) -> dict[st
     return found
 
 
-def _database(file: Path) -> list[Finding]:
+def _database(file: Path) -> list[Diagnosis]:
     """The result of a full check, or how long one would take if the file is large."""
     size = file.stat().st_size
     if size > LARGE_FILE:
         return [
-            Finding(
+            Diagnosis(
                 level=Level.OK,
                 what="database",
                 message=f"{file} can be read. A full check of its {size // MEGABYTE:,} MB "
@@ -96,23 +96,23 @@ def _database(file: Path) -> list[Finding]:
         ]
     wrong = check.problems(file)
     return [
-        Finding(level=Level.PROBLEM, what="database", message=text, command="stepwell db check")
+        Diagnosis(level=Level.PROBLEM, what="database", message=text, command="stepwell db check")
         for text in wrong
-    ] or [Finding(level=Level.OK, what="database", message=f"{file} is sound.")]
+    ] or [Diagnosis(level=Level.OK, what="database", message=f"{file} is sound.")]
 
 
 def _rounded(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < MINUTE else f"{seconds / MINUTE:.0f} min"
 
 
-def _file(file: Path) -> list[Finding]:
+def _file(file: Path) -> list[Diagnosis]:
     found = _database(file)
     version = schema.version(file)
-    found.append(Finding(level=Level.OK, what="schema", message=f"Version {version}."))
+    found.append(Diagnosis(level=Level.OK, what="schema", message=f"Version {version}."))
     wal = file.with_name(f"{file.name}-wal")
     size = wal.stat().st_size if wal.exists() else 0
     found.append(
-        Finding(
+        Diagnosis(
             level=Level.NOTE if size > LARGE_WAL else Level.OK,
             what="wal",
             message=f"The write-ahead log has {size / MEGABYTE:.1f} MB."
@@ -121,11 +121,11 @@ def _file(file: Path) -> list[Finding]:
     )
     free = shutil.disk_usage(file.parent).free
     level = Level.PROBLEM if free < LITTLE_SPACE else Level.OK
-    found.append(Finding(level=level, what="disk", message=f"{free // MEGABYTE:,} MB are free."))
+    found.append(Diagnosis(level=level, what="disk", message=f"{free // MEGABYTE:,} MB are free."))
     return found
 
 
-def _runs(found: Health) -> list[Finding]:
+def _runs(found: Health) -> list[Diagnosis]:
     looked_at = [
         (found.awaiting_approval, "awaits approval", Level.PROBLEM, "stepwell approvals"),
         (found.failed, "has failed", Level.PROBLEM, "stepwell runs --state failed"),
@@ -133,12 +133,12 @@ def _runs(found: Health) -> list[Finding]:
         (found.waiting, "waits before it is tried again", Level.NOTE, ""),
     ]
     findings = [
-        Finding(level=level, what="runs", message=_counted(count, says), command=command)
+        Diagnosis(level=level, what="runs", message=_counted(count, says), command=command)
         for count, says, level, command in looked_at
         if count
     ]
     findings += [
-        Finding(
+        Diagnosis(
             level=Level.PROBLEM,
             what="stuck",
             message=f"Run {id_} has lost the process that drove it.",
@@ -146,16 +146,16 @@ def _runs(found: Health) -> list[Finding]:
         )
         for id_ in found.stuck
     ]
-    return findings or [Finding(level=Level.OK, what="runs", message="None waits for a person.")]
+    return findings or [Diagnosis(level=Level.OK, what="runs", message="None waits for a person.")]
 
 
-def _workers(found: Health) -> list[Finding]:
+def _workers(found: Health) -> list[Diagnosis]:
     if found.workers:
         message = f"Alive: {', '.join(found.workers)}."
-        return [Finding(level=Level.OK, what="workers", message=message)]
+        return [Diagnosis(level=Level.OK, what="workers", message=message)]
     if found.due:
         return [
-            Finding(
+            Diagnosis(
                 level=Level.PROBLEM,
                 what="workers",
                 message=f"{_counted(found.due, 'is due')[:-1]}, and no worker is alive.",
@@ -163,12 +163,12 @@ def _workers(found: Health) -> list[Finding]:
             )
         ]
     waits = "a stuck run waits for one" if found.stuck else "nothing is due"
-    return [Finding(level=Level.OK, what="workers", message=f"None is alive; {waits}.")]
+    return [Diagnosis(level=Level.OK, what="workers", message=f"None is alive; {waits}.")]
 
 
-def _blocked(found: Health, workflows: Mapping[str, Workflow]) -> list[Finding]:
+def _blocked(found: Health, workflows: Mapping[str, Workflow]) -> list[Diagnosis]:
     return [
-        Finding(
+        Diagnosis(
             level=Level.PROBLEM,
             what="blocked",
             message=f"{_counted(count, 'belongs')[:-1]} to the workflow {name!r}, "
@@ -180,7 +180,7 @@ def _blocked(found: Health, workflows: Mapping[str, Workflow]) -> list[Finding]:
     ]
 
 
-def _schedules(found: Sequence[ScheduleView]) -> list[Finding]:
+def _schedules(found: Sequence[ScheduleView]) -> list[Diagnosis]:
     """Schedules that need a person: not fired by any worker, or paused by their own failures."""
     late = clock.now() - OVERDUE
     findings = []
@@ -194,7 +194,7 @@ def _schedules(found: Sequence[ScheduleView]) -> list[Finding]:
         else:
             continue
         level = Level.NOTE if one.status == "orphaned" else Level.PROBLEM
-        findings.append(Finding(level=level, what="schedule", message=message, command=command))
+        findings.append(Diagnosis(level=level, what="schedule", message=message, command=command))
     return findings
 
 

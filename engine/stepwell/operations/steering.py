@@ -55,7 +55,7 @@ def send(
         return inbox.sent(connection, number)[sent - 1]
 
 
-def resume(
+def record_resume(
     store: Store, number: int, by: str | None, raises: LimitOptions, model: str | None
 ) -> None:
     """Record a person's `resume`; the higher limits of a live run are sent to its driver.

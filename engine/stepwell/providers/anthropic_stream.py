@@ -8,7 +8,7 @@ from typing import Any
 
 from stepwell.messages import OnText
 from stepwell.providers.counts import larger
-from stepwell.providers.faults import bad_reply, cut
+from stepwell.providers.faults import bad_reply, stream_cut
 
 Body = dict[str, Any]
 
@@ -39,7 +39,7 @@ def assemble(events: Iterable[Body], on_text: OnText) -> Body:
             for index, text in inputs.items():
                 blocks[index]["input"] = text if text.strip() else {}
             return message | {"content": [blocks[index] for index in sorted(blocks)]}
-    raise cut()
+    raise stream_cut()
 
 
 def _grow(block: Body, delta: Body, index: int, inputs: dict[int, str], on_text: OnText) -> None:

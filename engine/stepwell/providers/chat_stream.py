@@ -9,7 +9,7 @@ from typing import Any
 
 from stepwell.messages import OnText
 from stepwell.providers.counts import larger
-from stepwell.providers.faults import cut
+from stepwell.providers.faults import stream_cut
 
 Body = dict[str, Any]
 
@@ -35,7 +35,7 @@ def assemble(events: Iterable[Body], on_text: OnText) -> Body:
             reason = choice.get("finish_reason") or reason
             error = choice.get("error") or error
     if reason is None and error is None:
-        raise cut()
+        raise stream_cut()
     if asked := calls.whole():
         message["tool_calls"] = asked
     choice = {"message": message, "finish_reason": reason}

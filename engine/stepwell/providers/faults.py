@@ -217,7 +217,7 @@ def bad_reply(why: str, hint: str = "") -> ProviderError:
     return ProviderError(text, hint, kind="bad_reply", retryable=True)
 
 
-def cut() -> ProviderError:
+def stream_cut() -> ProviderError:
     """A stream ended before the reply did; nothing of it counts."""
     text = "The provider's stream ended before the reply was complete."
     return ProviderError(text, kind="stream_cut", retryable=True)

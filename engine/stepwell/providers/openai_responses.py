@@ -28,7 +28,7 @@ from stepwell.plain_json import dumps
 from stepwell.providers import prices
 from stepwell.providers.account import TIMEOUT, Account, Variables, account
 from stepwell.providers.counts import Counts
-from stepwell.providers.faults import bad_reply, cut, from_body
+from stepwell.providers.faults import bad_reply, from_body, stream_cut
 from stepwell.providers.http import CONNECT_TIMEOUT, HttpModel
 from stepwell.providers.reading import Body, items, text_of
 from stepwell.providers.whole import bound
@@ -276,4 +276,4 @@ def assemble(events: Iterable[Body], on_text: OnText) -> Body:
             # Only the finished items are sure to be whole; some servers send them nowhere else.
             output = response.get("output") or [done[index] for index in sorted(done)]
             return response | {"output": output}
-    raise cut()
+    raise stream_cut()

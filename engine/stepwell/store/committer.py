@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from stepwell.errors import DatabaseMoved, StepwellError, StoreBusy, StoreError, StoreFull
 from stepwell.store import connections
 from stepwell.store.connections import is_busy
-from stepwell.store.process_fork import Gate
+from stepwell.store.process_fork import ForkGate
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Cursor], T]
@@ -43,7 +43,7 @@ class Committer:
         self,
         connection: sqlite3.Connection,
         again: Callable[[], sqlite3.Connection],
-        gate: Gate,
+        gate: ForkGate,
         check: Callable[[], None],
     ) -> None:
         self._cursor: sqlite3.Cursor | None = connection.cursor()

@@ -58,7 +58,7 @@ class Database:
         process_fork.watch(self)
 
     def _begin_anew(self) -> None:
-        self._gate = process_fork.Gate()
+        self._gate = process_fork.ForkGate()
         self._starting = threading.RLock()
         self._committer = None
         self._reader = connections.reading(self.file)

@@ -10,7 +10,7 @@ from typing import Protocol
 from weakref import WeakSet
 
 
-class Gate:
+class ForkGate:
     """Counts the threads inside. Shutting it keeps others out and waits until all have left."""
 
     def __init__(self) -> None:

@@ -169,6 +169,11 @@ class Parameters:
         self._may_be_inexact = any(f'"{word}"' in dumps(self._schema) for word in INEXACT)
 
     @property
+    def core_schema(self) -> Mapping[str, Any]:
+        """How pydantic reads the arguments."""
+        return self._model.__pydantic_core_schema__
+
+    @property
     def schema(self) -> Schema:
         """The JSON Schema (2020-12) of the arguments, closed at every level."""
         return deepcopy(self._schema)

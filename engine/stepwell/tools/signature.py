@@ -83,18 +83,19 @@ class Signature:
             raise self._refused(name, f"has an annotation that fails: {error}") from error
 
     def parameters(self) -> Parameters:
-        for name, annotation in self.annotations.items():
-            for unfit, reason, hint in _UNFIT:
-                if unfit(annotation):
-                    raise self._refused(name, reason, hint)
         try:
-            return Parameters(self.annotations, self.defaults, self.descriptions)
+            made = Parameters(self.annotations, self.defaults, self.descriptions)
         except Exception as error:  # pydantic has many, and types may bring their own
             for name, annotation in self.annotations.items():
                 reason = _unfit(annotation)
                 if reason:
                     raise self._refused(name, f"has no JSON form: {reason}") from error
             raise ToolDefinitionError(f"Tool {self._label!r}: {error}") from error
+        for is_it, reason, hint in _UNFIT:
+            if _holds(made.core_schema, is_it):
+                name = next(n for n, a in self.annotations.items() if _type_holds(a, is_it))
+                raise self._refused(name, reason, hint)
+        return made
 
     def _refused(self, name: str, reason: str, hint: str = "") -> ToolDefinitionError:
         return ToolDefinitionError(f"Tool {self._label!r}: parameter {name!r} {reason}.", hint)
@@ -134,12 +135,16 @@ def _is_method(function: Callable[..., Any], parameters: list[inspect.Parameter]
     return first.name == "self" or first.annotation is inspect.Parameter.empty
 
 
-def _holds(annotation: Any, is_it: Callable[[Mapping[str, Any]], bool]) -> bool:
-    """Whether a type, or a type inside it, is one that `is_it` says of pydantic's description."""
-    try:
-        waiting: list[Any] = [TypeAdapter(annotation).core_schema]
-    except Exception:  # noqa: BLE001 - `parameters` describes the fault
-        return False
+_Description = Mapping[str, Any]  # a part of pydantic's core schema
+
+
+def _type_holds(annotation: Any, is_it: Callable[[_Description], bool]) -> bool:
+    return _holds(TypeAdapter(annotation).core_schema, is_it)
+
+
+def _holds(schema: Any, is_it: Callable[[_Description], bool]) -> bool:
+    """Whether `is_it` says so of pydantic's description of a type, or of a type inside it."""
+    waiting: list[Any] = [schema]
     while waiting:
         one = waiting.pop()
         if isinstance(one, Mapping):
@@ -151,22 +156,18 @@ def _holds(annotation: Any, is_it: Callable[[Mapping[str, Any]], bool]) -> bool:
     return False
 
 
-def _is_lazy(annotation: Any) -> bool:
+def _is_lazy(one: _Description) -> bool:
     """Whether items would be checked one by one, when the tool has done half of its work."""
-    return _holds(annotation, lambda one: one.get("type") == "generator")
+    return bool(one.get("type") == "generator")
 
 
-def _is_uncallable(annotation: Any) -> bool:
+def _is_uncallable(one: _Description) -> bool:
     """Whether a choice is a member of an enumeration, which JSON cannot name."""
-
-    def is_it(one: Mapping[str, Any]) -> bool:
-        expected = one.get("expected", ()) if one.get("type") == "literal" else ()
-        return any(isinstance(e, Enum) and not isinstance(e, str | int) for e in expected)
-
-    return _holds(annotation, is_it)
+    expected = one.get("expected", ()) if one.get("type") == "literal" else ()
+    return any(isinstance(e, Enum) and not isinstance(e, str | int) for e in expected)
 
 
-_UNFIT: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
+_UNFIT: tuple[tuple[Callable[[_Description], bool], str, str], ...] = (
     (_is_lazy, "is read only while the tool runs", "Write list[...], which is checked before."),
     (
         _is_uncallable,
