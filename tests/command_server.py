@@ -23,6 +23,7 @@ import stepwell.cli.app
 import stepwell.engine
 import stepwell.providers.scripted  # noqa: F401
 from stepwell.cli import main
+from stepwell.store.prepared import Prepared
 
 
 def become(job: dict[str, Any]) -> None:
@@ -84,7 +85,15 @@ def answer(job: dict[str, Any]) -> int | None:
     run(job)
 
 
+def compile_statements() -> None:
+    """Write the SQL of every statement once, which each child would do for itself."""
+    for one in gc.get_objects():
+        if isinstance(one, Prepared):
+            assert one.sql
+
+
 def serve() -> None:
+    compile_statements()
     gc.freeze()  # the children share these pages for as long as nothing walks through them
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), flush=True)
