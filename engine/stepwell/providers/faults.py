@@ -184,14 +184,15 @@ def from_exception(error: Exception) -> ProviderError | None:
     why = error.__cause__ or error
     if isinstance(why, httpx2.ConnectError | httpx2.ConnectTimeout):
         place = _place(why)
-        text = f"The provider{place} cannot be reached: {type(why).__name__}: {_short(why)}"
+        text = f"The provider{place} cannot be reached: {type(why).__name__}: {_short(why)}."
         return ProviderError(text, kind="unreachable", retryable=True)
     if "APITimeoutError" in names or isinstance(error, httpx2.TimeoutException):
         text = f"The provider{_place(error)} did not answer in time ({_short(why)})."
         return ProviderError(text, kind="timeout", retryable=True)
     if "APIConnectionError" in names or isinstance(error, httpx2.TransportError):
         place = _place(why)
-        text = f"The connection to the provider{place} failed: {type(why).__name__}: {_short(why)}"
+        why_not = f"{type(why).__name__}: {_short(why)}"
+        text = f"The connection to the provider{place} failed: {why_not}."
         retryable = not isinstance(why, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError)
         return ProviderError(text, kind="connection", retryable=retryable)
     if isinstance(error, httpx2.RequestError):  # such as a body that is not the gzip it says
