@@ -1,7 +1,7 @@
 """Pure: how often a model asked for the same calls and got the same results."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stepwell.envelope import Envelope
 from stepwell.state.records import Call
@@ -11,8 +11,7 @@ Batch = tuple[Call, ...]
 LONGEST = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Repeats:
+class Repeats(NamedTuple):
     """The batches of the last replies, as far back as a circle may reach.
 
     Attributes:
@@ -51,11 +50,8 @@ def _are_the_same(one: Batch, other: Sequence[Call]) -> bool:
 
 
 def _is_the_same(one: Call, other: Call) -> bool:
-    return (one.tool, one.arguments, one.status) == (
-        other.tool,
-        other.arguments,
-        other.status,
-    ) and _came_to(one) == _came_to(other)
+    asked = one.tool == other.tool and one.arguments == other.arguments
+    return asked and one.status is other.status and _came_to(one) == _came_to(other)
 
 
 def _came_to(call: Call) -> Envelope:
